@@ -1,15 +1,18 @@
 #!/bin/sh
-# Fuzzes every target for SECONDS each, starting from the files of tests/data, what is kept, and any further folders:
+# Fuzzes every target for SECONDS each, starting from the files of tests/data, the kept inputs, and
+# any further folders:
 #
 #   fuzz/run.sh SECONDS [FOLDER…]
 #
-# Needs cargo-fuzz (`cargo install cargo-fuzz`) and a nightly compiler. Failing inputs go to fuzz/artifacts, the growing corpus to
-# fuzz/corpus. TARGETS='jxl jp2' in the environment runs these alone.
+# Needs cargo-fuzz (`cargo install cargo-fuzz`) and a nightly compiler. Failing inputs go to
+# fuzz/artifacts, the growing corpus to fuzz/corpus. TARGETS='jxl jp2' in the environment runs these
+# alone.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1
 shift
-# SQLite, which is linked in with the library, has two tables of the same name in its single source file.
+# SQLite, which is linked in with the library, has two tables of the same name in its single source
+# file.
 export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"
 for target in ${TARGETS:-$(cargo +nightly fuzz list)}; do
     echo "== $target"

@@ -317,12 +317,12 @@ pub enum Command {
     Worker(WorkerCommand),
 }
 
-/// What the command line asks for, with all settings resolved.
+/// The request of the command line, with all settings resolved.
 #[derive(Debug)]
 pub enum Invocation {
     /// Equalize pictures.
     Run(Box<Settings>),
-    /// Watch folders, and publish to this queue what arrives, signed with the key in a file.
+    /// Watch folders, and publish new pictures to this queue, signed with the key in a file.
     #[cfg(feature = "queue")]
     Publish(Box<Settings>, Place, Option<PathBuf>),
     /// Print this text on standard output.
@@ -331,12 +331,13 @@ pub enum Invocation {
     Command(Command),
 }
 
-/// Prints what clap has to say, and exits. A value that is none is in it, which may be an address with a password.
+/// Prints clap's message, and exits. It quotes an invalid value, which may be an address with a
+/// password.
 fn exit(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
     }
-    // Nobody may be reading.
+    // Standard error may have no reader.
     let _ = write!(anstream::stderr(), "{}", without_passwords(&error.render().ansi().to_string()));
     std::process::exit(error.exit_code())
 }
@@ -393,7 +394,7 @@ impl Cli {
         let mut notes = file.without_effect(&written, "the configuration file");
         notes.extend(written.defaults_over_preset(&flags, &written));
         if self.watch {
-            // Folders may say so at any time.
+            // Folders may set this at any time.
             let left = flags.left_to_folders(&written).into_iter();
             notes.extend(left.map(|(_, why)| format!("{why}, which a folder's histeqd.toml may still say")));
         }
@@ -450,8 +451,8 @@ impl Cli {
         Ok(Invocation::Run(Box::new(settings)))
     }
 
-    /// Returns the kind of run that the flags are for. `--print-config` counts as a service, because it may print a service's
-    /// configuration.
+    /// Returns the kind of run that the flags are for. `--print-config` counts as a service,
+    /// because it may print a service's configuration.
     fn kind(&self) -> RunKind {
         match (self.watch || self.print_config, self.resume) {
             (true, _) => RunKind::Watch,

@@ -1,4 +1,5 @@
-//! The commands beside runs: each asks a running service, reads a ledger, or measures this machine, prints, and ends.
+//! The commands other than runs: each asks a running service, reads a ledger, or measures this
+//! machine, prints, and ends.
 
 pub mod bench;
 pub mod explain;

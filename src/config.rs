@@ -1,8 +1,9 @@
-//! Settings: flags override the configuration file, which overrides the preset, which overrides the defaults. They are resolved before
-//! anything starts.
+//! Settings: flags override the configuration file, which overrides the preset, which overrides the
+//! defaults. They are resolved before anything starts.
 //!
-//! [`Written`] is the single list of keys. The flags and the file are read into the same type, so that a key has the same name, the same
-//! spelling of its values and the same default wherever it is written.
+//! [`Written`] is the single list of keys. The flags and the file are read into the same type, so
+//! that a key has the same name, the same spelling of its values and the same default wherever it
+//! is written.
 
 #[cfg(feature = "queue")]
 mod carried;
@@ -72,11 +73,11 @@ use codec::{JpegCoder, Limits};
 pub struct Settings {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
-    /// The list of the files to take of these folders, if they are not searched.
+    /// A list of files to take from these folders instead of searching them.
     pub files_from: Option<PathBuf>,
-    /// The part of the pictures that this run is for, if it is not for all.
+    /// The part of the pictures that this run handles, if not all.
     pub shard: Option<Shard>,
-    /// Whether there may be nothing below a folder in object storage.
+    /// Whether a folder in object storage may be empty.
     pub allow_empty: bool,
     /// The folder that receives the outputs; empty if they go elsewhere.
     pub out: PathBuf,
@@ -84,7 +85,7 @@ pub struct Settings {
     pub naming: Naming,
     /// Whether the outputs of each input folder lie in a folder of their own.
     pub prefix_folder: bool,
-    /// What the outputs of pictures look like.
+    /// How the outputs of pictures look.
     pub picture: Arc<PictureSettings>,
     /// The largest picture that is decoded.
     pub limits: Limits,
@@ -94,7 +95,7 @@ pub struct Settings {
     pub memory: u64,
     /// The object storage that inputs and outputs may be in, with its own part of the memory.
     pub storage: Storage,
-    /// Which devices equalize.
+    /// The devices that equalize.
     pub devices: DeviceChoice,
     /// Whether the CPU, GPUs or both decode and encode JPEGs.
     pub jpeg: JpegChoice,
@@ -106,17 +107,17 @@ pub struct Settings {
     pub split_channels: bool,
     /// How long a device may take for one picture.
     pub device_timeout: Duration,
-    /// After how long without work a service gives GPUs back, if ever.
+    /// The time without work after which a service releases its GPUs, if it does.
     pub gpu_idle: Option<Duration>,
-    /// What happens to outputs that already exist.
+    /// The treatment of outputs that already exist.
     pub existing: Existing,
-    /// Which files of the input folders are taken.
+    /// The selection of files in the input folders.
     pub selection: Selection,
-    /// Where the files that are read have to lie.
+    /// The folders that files must be in to be read.
     pub roots: InputRoots,
-    /// Whether the pictures are published to a queue, and others do them.
+    /// Whether the pictures are published to a queue, for other machines to process.
     pub is_published: bool,
-    /// Whether to say what would be done, and write nothing.
+    /// Whether to report the planned work and write no files.
     pub dry_run: bool,
     /// When an output counts as written.
     pub durability: Durability,
@@ -124,25 +125,26 @@ pub struct Settings {
     pub times: Times,
     /// The permissions of outputs.
     pub permissions: Permissions,
-    /// What is reported to the user.
+    /// Kind and amount of reporting to the user.
     pub report: Report,
-    /// The file of the page that shows what the run did, if there is to be one.
+    /// The file of the report page, if one is wanted.
     pub report_page: Option<PathBuf>,
-    /// Whether the run goes on until the user stops it, so that what fails may pass meanwhile.
+    /// Whether the run goes on until the user stops it: a failure may then pass by itself.
     pub never_ends: bool,
-    /// Whether a batch run goes by the ledger of what was done.
+    /// Whether a batch run consults the ledger and adds to it.
     pub resume: bool,
     /// How the folders are watched, and where the ledger is.
     pub service: Service,
     /// The configuration file that was read, if any.
     pub config_file: Option<PathBuf>,
-    /// What the user should know about them, as sentences.
+    /// Notes about the settings for the user, as sentences.
     pub notes: Vec<String>,
-    /// Whether the folders of pictures may have settings of their own.
+    /// Whether folders of pictures may have settings of their own.
     pub folder_settings: bool,
-    /// The keys that were typed as flags, which folders do not change.
+    /// The keys that were given as flags, which folders do not change.
     pub flags: Written,
-    /// The keys that the settings were resolved from, to tell which of them changed when they are read again.
+    /// The keys that the settings were resolved from. A reload compares them to find the changed
+    /// ones.
     pub written: Written,
 }
 
@@ -152,7 +154,7 @@ pub enum Naming {
     /// The input's path below its input folder, taken below the output folder.
     #[default]
     Mirror,
-    /// This text, in which `{}` stands for the input's path below its input folder.
+    /// A pattern, in which `{}` stands for the input's path below its input folder.
     Pattern(String),
     /// This file: there is only one picture.
     File(PathBuf),
@@ -163,7 +165,8 @@ pub enum Naming {
 }
 
 impl Naming {
-    /// Returns the folder that the user named and below which names come from inputs, given the output folder; `None` if there is none.
+    /// Returns the folder that the user named and that names made from inputs lie below, given the
+    /// output folder; `None` if there is no such folder.
     pub fn root<'a>(&'a self, out: &'a Path) -> Option<&'a Path> {
         match self {
             Self::Mirror => Some(out),
@@ -175,36 +178,38 @@ impl Naming {
         }
     }
 
-    /// Returns whether the user named the only output itself.
+    /// Returns whether the user named the only output directly.
     pub fn is_single(&self) -> bool {
         matches!(self, Self::File(_) | Self::StandardOutput)
     }
 }
 
-/// What happens to outputs that already exist.
+/// The treatment of outputs that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// An output that was made from its input, as it is, with the same settings is left as it is.
+    /// An output is left alone if it was made from its input's present state with the same
+    /// settings.
     Skip,
     /// Every output is written anew.
     Overwrite,
 }
 
-/// What is reported to the user.
+/// Kind and amount of reporting to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How much is written to standard error during the run.
     pub style: Style,
     /// Whether the summary is one JSON object on standard output.
     pub json: bool,
-    /// Whether the summary says where the time went.
+    /// Whether the summary shows where the time went.
     pub timings: bool,
-    /// Whether the summary lists the pictures, for a page.
+    /// Whether the summary lists the pictures, for a report page.
     pub lists: bool,
 }
 
 impl Report {
-    /// Returns whether each failure is reported when it happens, because no text at the end sums them up by reason.
+    /// Returns whether each failure is reported when it happens, because no text at the end sums
+    /// them up by reason.
     pub fn names_failures_at_once(self) -> bool {
         self.json || self.style != Style::Normal
     }
@@ -233,50 +238,52 @@ impl Style {
     }
 }
 
-/// What one invocation specifies besides the keys of [`Written`].
+/// The parts of an invocation that are not keys of [`Written`].
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
-    /// Where the files that are read have to lie, those that the settings name too, if others say that.
+    /// The folders that files must be in to be read, including files that the settings name, if
+    /// someone else chose the inputs.
     pub roots: Option<InputRoots>,
-    /// The list of the files to take of these folders, if they are not searched.
+    /// A list of files to take from these folders instead of searching them.
     pub files_from: Option<PathBuf>,
-    /// The part of the pictures that this run is for, if it is not for all.
+    /// The part of the pictures that this run handles, if not all.
     pub shard: Option<Shard>,
-    /// Whether there may be nothing below a folder in object storage.
+    /// Whether a folder in object storage may be empty.
     pub allow_empty: bool,
     /// The folder that receives the outputs.
     pub out: PathBuf,
     /// How outputs are named.
     pub naming: Naming,
-    /// The keys that were typed as flags, which folders do not change.
+    /// The keys that were given as flags, which folders do not change.
     pub flags: Written,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
-    /// Whether the pictures are published to a queue, and others do them.
+    /// Whether the pictures are published to a queue, for other machines to process.
     pub is_published: bool,
-    /// Whether to say what would be done, and write nothing.
+    /// Whether to report the planned work and write no files.
     pub dry_run: bool,
-    /// What is reported to the user.
+    /// Kind and amount of reporting to the user.
     pub report: Report,
-    /// The file of the page that shows what the run did, if there is to be one.
+    /// The file of the report page, if one is wanted.
     pub report_page: Option<PathBuf>,
     /// Whether to watch the inputs, which are folders.
     pub watch: bool,
-    /// Whether a batch run goes by the ledger of what was done.
+    /// Whether a batch run consults the ledger and adds to it.
     pub resume: bool,
     /// The configuration file that was read, if any.
     pub config_file: Option<PathBuf>,
-    /// What the user should know about the settings, as sentences.
+    /// Notes about the settings for the user, as sentences.
     pub notes: Vec<String>,
 }
 
 impl Settings {
-    /// Resolves the keys that were written, with defaults for the others.
+    /// Resolves the written keys, with defaults for the others.
     ///
     /// # Errors
-    /// A sentence for the user, about an invalid glob, choices that exclude each other, or a reference that cannot be used.
+    /// A sentence for the user, about an invalid glob, choices that exclude each other, or an
+    /// unusable reference.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
         let (as_written, written) = (written.clone(), written.resolved());
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
@@ -362,7 +369,8 @@ impl Settings {
         })
     }
 
-    /// Returns what the user knows as the output: a file, or the folder of all; an empty path if it is neither.
+    /// Returns the output as the user knows it: a file, or the folder of all; an empty path if it
+    /// is neither.
     pub fn told_out(&self) -> &Path {
         match &self.naming {
             Naming::File(file) => file,
@@ -370,7 +378,8 @@ impl Settings {
         }
     }
 
-    /// Returns the keys that hold below a folder whose files, and those of the folders above it, say this.
+    /// Returns the keys that hold below a folder, given the merged settings files of it and the
+    /// folders above it.
     pub(crate) fn written_below(&self, folders: &Written) -> Written {
         self.layers_below(folders).over(folder_file::beyond_folders(&self.written)).resolved()
     }
@@ -379,7 +388,7 @@ impl Settings {
         self.flags.clone().over(folders.clone()).over(self.written.clone())
     }
 
-    /// Returns what holds for the pictures below such a folder.
+    /// Resolves the settings of the pictures below such a folder.
     ///
     /// # Errors
     /// A sentence for the user, about choices that exclude each other.
@@ -397,11 +406,11 @@ impl Settings {
         if split_channels && written.color != Some(Color::PerChannel) {
             return Err("--split-channels needs --color per-channel".to_owned());
         }
-        // Files of folders name no others.
+        // A folder's settings cannot name other files, so no root is needed.
         PictureSettings::resolve(&written, &self.limits, self.memory, &InputRoots::default())
     }
 
-    /// Returns what matters most of what decides what outputs look like, in a few words for people.
+    /// Summarizes the keys with the most influence on outputs, in a few words.
     pub fn in_brief(&self) -> String {
         self.written.in_brief()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, for one picture and for the whole run; and the exit codes.
+//! Errors of one picture and of the whole run, and the exit codes.
 
 mod picture;
 mod refusal;
@@ -38,7 +38,7 @@ pub enum Error {
     /// The requested output cannot be written.
     #[error("{what} cannot be written: {source}")]
     Unwritten {
-        /// What could not be written: the output, or its file.
+        /// The name of the output, or of its file.
         what: String,
         /// The error of the operating system.
         source: io::Error,
@@ -68,7 +68,8 @@ impl Error {
         Self::Unwritten { what: format!("the trace {}", Shown(&path)), source }
     }
 
-    /// Returns whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
+    /// Returns whether the reader of the output has closed it, as `head` does when it has enough;
+    /// an error message would be noise.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -87,7 +88,7 @@ impl Error {
     }
 }
 
-/// How the process ends. Scripts may rely on the numbers.
+/// The end of the process. Scripts may rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {

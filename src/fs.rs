@@ -1,7 +1,8 @@
-//! What touches files and their names, for all the rest: opened and reached without surprises, told apart, renamed, shown.
+//! All access to files and their names: opened and reached safely, compared, renamed, shown.
 //!
-//! It knows nothing of pictures, runs and services. `paths` shows names and compares them; `input` opens what is read and `beneath`
-//! what lies below a root; `stamp` and `digest` tell states of content apart.
+//! The module does not know pictures, runs and services. `paths` shows names and compares them;
+//! `input` opens inputs, and `beneath` files below a root; `stamp` and `digest` identify states of
+//! content.
 
 pub(crate) mod beneath;
 pub(crate) mod boot;

@@ -1,8 +1,8 @@
 //! `histeqd histogram`: the colour histograms of pictures, as a table and as plots.
 //!
-//! The pictures go through the same pipeline and devices as for equalization, but the lanes count them ([`lanes::Order::Count`]), and the
-//! [`Collector`] takes the place of the encoder. Lanes count every level. The bins are made from these counts here, so they do not
-//! depend on the device.
+//! The pictures go through the same pipeline and devices as for equalization, but the lanes count
+//! them ([`lanes::Order::Count`]), and the [`Collector`] takes the place of the encoder. Lanes
+//! count every level. The bins are made from these counts here, and do not depend on the device.
 
 mod chart;
 mod collector;
@@ -41,7 +41,7 @@ pub struct Request {
     pub plot: Option<Scale>,
     /// Whether the pictures are also equalized and counted again.
     pub equalized: bool,
-    /// The file for the sums of all pictures, if there is to be one.
+    /// The file for the sums of all pictures, if one is wanted.
     pub counts: Option<PathBuf>,
 }
 
@@ -57,8 +57,8 @@ pub enum Scale {
 /// Counts the pictures that the settings name, until all are done or `stop` is requested.
 ///
 /// # Errors
-/// When the run could not start or continue, or when the table could not be written. Failures of individual pictures are reported in
-/// the summary.
+/// When the run could not start or continue, or when the table could not be written. Failures of
+/// individual pictures are reported in the summary.
 pub fn run(
     settings: &Settings,
     request: &Request,
@@ -85,8 +85,8 @@ pub struct Histograms<'a> {
     pub layout: Layout,
     /// How many levels its colours have.
     pub levels: usize,
-    /// The counts of every level of every plane ([`count::planes`]) of the picture as it is, followed by those of the equalized picture
-    /// if they were requested.
+    /// The counts of every level of every plane ([`count::planes`]) of the original picture,
+    /// followed by those of the equalized picture if they were requested.
     pub counts: &'a [u64],
 }
 
@@ -96,7 +96,8 @@ impl<'a> Histograms<'a> {
         [Stage::Original, Stage::Equalized].into_iter().zip(self.counts.chunks(count::length(&self.layout)))
     }
 
-    /// Returns each channel of a stage with its counts, one per level. `stage` holds the counts of that stage.
+    /// Returns each channel of a stage with its counts, one per level. `stage` holds the counts of
+    /// that stage.
     pub fn channels<'c>(&self, stage: &'c [u64]) -> impl Iterator<Item = (Channel, &'c [u64])> + use<'c> {
         let pixel = self.layout.pixel;
         let channels = count::planes(pixel).iter().map(move |&plane| Channel::new(pixel, plane));

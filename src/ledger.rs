@@ -1,7 +1,9 @@
-//! The record of processed pictures: one row per picture, in an embedded database that survives kills and power failures.
+//! The record of processed pictures: one row per picture, in an embedded database that survives
+//! kills and power failures.
 //!
-//! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not know is done again. So it can be deleted
-//! at any time, and an unreadable ledger is set aside and replaced by an empty one.
+//! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not
+//! know is processed again. It can be deleted at any time, and an unreadable ledger is set aside
+//! and replaced by an empty one.
 
 mod assigned;
 mod check;
@@ -52,31 +54,32 @@ pub struct Entry<'a> {
     pub input: &'a Path,
     /// The state of its content.
     pub stamp: Stamp,
-    /// All settings that determine what the output looks like.
+    /// All settings that determine how the output looks.
     pub settings: &'a str,
     /// The file to write.
     pub output: &'a Path,
 }
 
-/// What the ledger knows about an input.
+/// The ledger's knowledge of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing that still applies: it is to be done.
+    /// No record that still applies: it is to be processed.
     Unknown,
     /// It was done in its current state and with these settings.
     Done,
     /// It is not a picture.
     Skipped,
-    /// It was begun so often in a row without an end, in its current state and with these settings: its process was killed each time.
+    /// It was begun several times in a row without an end, in its current state and with these
+    /// settings: its process was killed each time.
     Interrupted {
-        /// How often.
+        /// The number of times.
         starts: u32,
     },
     /// It failed for good in its current state and with these settings.
     Failed {
         /// Why.
         reason: String,
-        /// Whether it was [given up](Ledger::give_up), so that not even another run is to begin it.
+        /// Whether it was [given up](Ledger::give_up), for later runs too.
         given_up: bool,
     },
 }
@@ -92,8 +95,11 @@ pub struct Outcome<'a> {
     pub bytes_out: u64,
 }
 
-/// Takes the locks of an output folder and of its ledger, and opens the ledger. Returns also a sentence about the ledger if there is
-/// something to say. After a power failure, no output counts as that of a picture in progress, since not all of it may be on the disk.
+/// Takes the locks of an output folder and of its ledger, and opens the ledger. Also returns a note
+/// about the ledger, if there is one.
+///
+/// After a power failure, outputs are not assumed to belong to pictures in progress, since they may
+/// not have reached the disk completely.
 ///
 /// # Errors
 /// As of [`Lock::take`] and [`Ledger::open`].
@@ -119,9 +125,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns what is known about an input. A picture that was in progress when its process was killed counts as done if its output has
-    /// appeared since it was begun: outputs appear complete, and unless its record says otherwise, it is assumed that nobody else wrote
-    /// it.
+    /// Returns the record of an input.
+    ///
+    /// A picture that was in progress when its process was killed counts as done if its output has
+    /// appeared since it was begun: outputs appear complete, and unless its own record contradicts,
+    /// it is assumed to be from this input.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -137,7 +145,7 @@ impl Ledger {
                 ":mtime": entry.stamp.mtime_ns, ":inode": entry.stamp.inode.cast_signed(),
                 ":settings": entry.settings, ":output": bytes(entry.output),
             },
-            // An unknown state, which only damage can leave, costs no more than this picture.
+            // An unknown state, a sign of damage, costs no more than this picture.
             |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?, row.get(4)?)),
         );
         let Some((state, reason, before, starts)) = row.optional()? else { return Ok(Standing::Unknown) };
@@ -156,7 +164,8 @@ impl Ledger {
         })
     }
 
-    /// Returns when a picture was done, in nanoseconds since 1970, and the bytes of its output; `None` if it is not done.
+    /// Returns when a picture was done, in nanoseconds since 1970, and the bytes of its output;
+    /// `None` if it is not done.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -219,13 +228,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that a picture that was begun has its output. Any other input that had this output is forgotten: its output was replaced or
-    /// taken away.
+    /// Records that a picture that was begun has its output. Other inputs with this output are
+    /// forgotten: theirs was replaced or taken away.
     ///
     /// # Errors
     /// When a call of the database fails.
     pub fn done(&self, input: &Path, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
-        // First, so that a kill in between does not leave an input recorded as done whose output is another's.
+        // First: a kill in between must not leave an input recorded as done with the output of
+        // another.
         self.own_output(input)?;
         let mut update = self.db.prepare_cached(
             "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL,
@@ -281,7 +291,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets those of `inputs` that failed, for good or for now: they are gone.
+    /// Forgets failures, for good or for now, of `inputs` that are gone.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -296,7 +306,7 @@ impl Ledger {
         Ok(transaction.commit()?)
     }
 
-    /// Forgets an input: what is known about it does not apply any more.
+    /// Forgets an input: its record does not apply any more.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -305,7 +315,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets the pictures that failed for good, as far as they `are_meant`, so that they are tried again. Returns how many there were.
+    /// Forgets the pictures that failed for good and `are_meant`, which has them tried again.
+    /// Returns their number.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -335,13 +346,13 @@ impl Ledger {
     }
 }
 
-/// Returns the root of a ledger's folder, and its path below that: a folder named [`FOLDER`] lies in an output folder, where no link is
-/// followed, and another is a root itself.
+/// Splits a ledger's folder into a root and the path below it: a folder named [`FOLDER`] lies in an
+/// output folder, below which links are not followed, and any other is a root itself.
 fn rooted(folder: &Path) -> (&Path, &Path) {
     if folder.ends_with(FOLDER) { (folder_of(folder), Path::new(FOLDER)) } else { (folder, Path::new("")) }
 }
 
-/// Inode and mtime of an output, which tell it from the one that replaces it.
+/// Inode and mtime of an output, which change when it is replaced.
 type Version = (i64, i64);
 
 fn version(path: &Path) -> Option<Version> {
@@ -349,13 +360,14 @@ fn version(path: &Path) -> Option<Version> {
     Some((metadata.ino().cast_signed(), mtime_ns(&metadata)))
 }
 
-/// Returns whether an output is another file than the one `before`: with both another inode, because an older output may have been written
-/// to since, and another mtime, because some file systems make up inodes at every mount.
+/// Returns whether an output is another file than the one `before`. Both must differ: the mtime
+/// alone changes if an older output is written to, and some file systems make up inodes at every
+/// mount.
 fn appeared(output: &Path, before: Option<Version>) -> bool {
     version(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
 }
 
-/// Returns whether the record of an output says that it is from another input.
+/// Returns whether the record on an output names another input.
 fn is_anothers(entry: &Entry<'_>) -> bool {
     Record::of(entry.output).is_some_and(|record| !record.is_from(&entry.stamp))
 }

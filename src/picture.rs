@@ -1,7 +1,7 @@
-//! What is said of pictures and written beside them, without their pixels: of which kind they are, what was counted in them, the LUTs made of
-//! that, their masks, and the record and the recipe on an output; and the objects that an image in object storage consists of.
+//! Facts about pictures, without their pixels: their kind, counts, LUTs, masks, the record and the
+//! recipe on an output, and the objects that make up an image in object storage.
 //!
-//! It knows neither slots nor devices nor runs.
+//! The module does not know slots, devices and runs.
 
 pub mod band_tiles;
 pub mod boxes;

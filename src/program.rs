@@ -31,7 +31,7 @@ use crate::{
     queue,
 };
 
-/// Does what the command line says. `faults` makes what this process does wrong on purpose if it is a worker.
+/// Runs the command line. `faults` makes the deliberate faults of this process, if it is a worker.
 pub fn main(faults: MakeFaults) -> ExitCode {
     share_heap_in_limited_space();
     codec::silence_contained_panics();
@@ -141,12 +141,13 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Unwritten { what: "the summary".into(), source })
         }
-        // The exit code tells of failed pictures even if nobody reads the summary.
+        // The exit code reports failed pictures even if the summary has no reader.
         _ => Ok(summary.exit()),
     }
 }
 
-/// Watches the input folders until a signal ends it. Being stopped is how a service ends normally, so the exit code is 0.
+/// Watches the input folders until a signal ends it. This is the normal end of a service, with exit
+/// code 0.
 fn watch(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     let control = service::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
@@ -155,7 +156,7 @@ fn watch(settings: &Settings) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// Resolves the settings again, from the same command line and the configuration file as it is now.
+/// Resolves the settings again, from the same command line and the current configuration file.
 fn reread() -> Result<Settings, Error> {
     match Cli::try_parse().map_err(|error| Error::Usage(error.to_string()))?.resolve()? {
         Invocation::Run(settings) => Ok(*settings),
@@ -163,20 +164,22 @@ fn reread() -> Result<Settings, Error> {
     }
 }
 
-/// Has the first signal drain the pipeline and the second one leave at once; neither leaves a partial file. SIGHUP is such a signal too,
-/// unless it was ignored from the start or is there to set `reload`.
+/// Sets up signals: the first drains the pipeline and the second exits at once; neither leaves a
+/// partial file. SIGHUP is such a signal too, unless it was ignored from the start or is there to
+/// set `reload`.
 fn on_signals(
     stop: &Stop,
     publisher: &Arc<Publisher>,
     reload: Option<&Arc<AtomicBool>>,
 ) -> Result<(), Error> {
-    // With it blocked, a write beyond the limit on file sizes (`ulimit -f`) fails, and with it one picture, instead of ending the process.
+    // With SIGXFSZ blocked, a write beyond the limit on file sizes (`ulimit -f`) fails, and with it
+    // one picture, instead of ending the process.
     let mut blocked = SigSet::from(Signal::SIGXFSZ);
     if reload.is_some() || is_ignored(Signal::SIGHUP) {
         blocked.add(Signal::SIGHUP);
     }
     let unhandled = |why: &dyn Display| Error::CannotRun(format!("signals cannot be handled: {why}"));
-    // The threads that are started from now on inherit it.
+    // Threads that are started later inherit the mask.
     blocked.thread_block().map_err(|errno| unhandled(&errno))?;
     if let Some(reload) = reload {
         reload_on_hangup(Arc::clone(reload))?;
@@ -189,7 +192,7 @@ fn on_signals(
     })
 }
 
-/// Has a thread of its own wait for SIGHUP, which must be blocked, and set `reload` each time.
+/// Starts a thread that waits for SIGHUP, which must be blocked, and sets `reload` each time.
 fn reload_on_hangup(reload: Arc<AtomicBool>) -> Result<(), Error> {
     let hangup = SigSet::from(Signal::SIGHUP);
     let wait = move || {
@@ -201,7 +204,8 @@ fn reload_on_hangup(reload: Arc<AtomicBool>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether this process was started with the signal ignored, as `nohup` does with SIGHUP (proc_pid_status(5), SigIgn).
+/// Whether this process was started with the signal ignored, as `nohup` does with SIGHUP
+/// (proc_pid_status(5), SigIgn).
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,5 @@
-//! Progress reports: events come in, lines or a bar go out on standard error, and a [`Summary`] is left.
+//! Progress reports: events come in, lines or a bar go out on standard error, and a [`Summary`]
+//! remains.
 
 pub(crate) mod listing;
 mod paint;
@@ -32,16 +33,17 @@ pub(crate) use summary::{megapixels, pictures};
 
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// Columns of the bar, if there is room for it beside the message, and of the shortest bar that is worth drawing.
+/// Columns of the bar, if they fit next to the message, and of the shortest bar worth drawing.
 const BAR: usize = 30;
 const SHORT_BAR: usize = 10;
 /// Steps of the bar for a picture.
 const STEPS: u64 = 1000;
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal of unknown width.
 const COLUMNS: usize = 80;
 /// How often a line is written if there is no terminal for a bar.
 const LINE: Duration = Duration::from_secs(10);
-/// Capacity of the queue of events: enough that a picture hardly ever waits for the terminal, and little enough that a run starts at once.
+/// Capacity of the queue of events: large enough that a picture hardly ever waits for the terminal,
+/// and small enough that a run starts at once.
 const WAITING: usize = 512;
 
 /// Something that happened.
@@ -52,13 +54,13 @@ pub enum Event {
         /// How many.
         count: usize,
     },
-    /// A part of a file that takes long is through a pass: a page, or a band of a large picture.
+    /// A part of a file that takes long has completed a pass: a page, or a band of a large picture.
     Part {
         /// The file that is read.
         input: PathBuf,
         /// Its pixels, or their share if there are several passes.
         pixels: u64,
-        /// How many parts are through, of how many, in all passes.
+        /// The number of completed parts, and of all parts, in all passes.
         through: (usize, usize),
     },
     /// A picture is done.
@@ -77,7 +79,7 @@ pub enum Event {
         device: Arc<str>,
         /// The time that it spent in each stage.
         times: Times,
-        /// What it looks like, as far as a report is to show it and that was seen.
+        /// Small versions of it for a report, if they are wanted and were made.
         sides: Sides,
     },
     /// There is a remark about a picture that is done.
@@ -89,18 +91,19 @@ pub enum Event {
         /// The `--range` that it recommends, if any.
         range: Option<Range>,
     },
-    /// The output of a picture that is done, or would be in a dry run, was there before and made with other settings.
+    /// The output of a picture that is done, or would be in a dry run, existed before and was made
+    /// with other settings.
     Remade {
         /// The file that was read.
         input: PathBuf,
-        /// What is known of the output that was there.
+        /// The known facts about the previous output.
         remake: Remake,
     },
-    /// A file or folder was passed over.
+    /// A file or folder was skipped.
     Skipped {
         /// The file or folder.
         input: PathBuf,
-        /// Why.
+        /// The reason.
         why: Skip,
         /// Whether it was among the planned pictures.
         planned: bool,
@@ -109,7 +112,7 @@ pub enum Event {
     Failed {
         /// The file or folder.
         input: PathBuf,
-        /// Why.
+        /// The reason.
         error: PictureError,
         /// Whether it was among the planned pictures.
         planned: bool,
@@ -121,22 +124,23 @@ pub enum Event {
         /// The file that would be written.
         output: PathBuf,
     },
-    /// Something about a device that the user should know.
+    /// A note about a device for the user.
     Device {
         /// The note, as a sentence.
         note: String,
-        /// Whether something is wrong with it.
+        /// Whether it reports a problem.
         trouble: bool,
     },
-    /// The pipeline has ended; this is how busy everything was.
+    /// The pipeline has ended, with this utilization of its parts.
     Load(Load),
-    /// The user has stopped the run: what was begun is finished, nothing more is begun.
+    /// The user has stopped the run: pictures in progress are finished, and no more are begun.
     Stopping,
 }
 
 impl Event {
-    /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder that turned out to be no picture. Those of
-    /// DICOM have the names of pictures.
+    /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder
+    /// that turned out to be no picture. DICOM objects without pictures, named like pictures, are
+    /// skipped too.
     pub fn failure(job: Job, error: PictureError) -> Self {
         if let Some(object) = error.object().filter(|_| !job.named) {
             Self::Skipped { input: job.input, why: Skip::Object(object), planned: true }
@@ -150,7 +154,7 @@ impl Event {
     }
 }
 
-/// Where events are sent.
+/// The sending end of a queue of events.
 #[derive(Clone, Debug)]
 pub struct Events(Sender<Event>);
 
@@ -163,11 +167,11 @@ impl Events {
 
     /// Sends an event.
     pub fn tell(&self, event: Event) {
-        // The listener outlives every sender, unless it failed; then nobody is left to be told.
+        // The listener outlives every sender, unless it failed; then there is no receiver left.
         let _ = self.0.send(event);
     }
 
-    /// Sends a note about a device or the ledger; `trouble`: whether something is wrong with it.
+    /// Sends a note about a device or the ledger; `trouble` marks a problem.
     pub fn note(&self, note: String, trouble: bool) {
         self.tell(Event::Device { note, trouble });
     }
@@ -181,7 +185,8 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Starts to listen to events, and for the user's request to stop. `out` is the folder that the summary tells the user to look in.
+    /// Starts to listen to events, and for the user's request to stop. `out` is the folder that the
+    /// summary refers the user to.
     ///
     /// # Errors
     /// The system's error, if no thread can be started.
@@ -200,7 +205,7 @@ impl Reporter {
     /// Waits until every other sender is gone and everything is reported, and returns the summary.
     ///
     /// # Errors
-    /// If the list of a dry run could not be written, which somebody is waiting for.
+    /// If the list of a dry run, which is its result, could not be written.
     pub fn finish(self) -> io::Result<Summary> {
         drop(self.events);
         self.thread.join().expect("the progress thread does not panic")
@@ -213,7 +218,7 @@ struct Voice {
     bar: Option<ProgressBar>,
     summary: Summary,
     stop: Stop,
-    /// The outcome so far of writing the list of a dry run.
+    /// The result so far of writing the list of a dry run.
     list: io::Result<()>,
     started: Instant,
     last: Instant,
@@ -284,7 +289,7 @@ impl Voice {
         }
     }
 
-    /// Writes a line to standard error. Nobody may be reading; that is no reason to stop.
+    /// Writes a line to standard error. It may have no reader; that is no reason to stop.
     fn tell(&self, line: &str) {
         let _ = self.say(anstream::stderr(), &painted(line));
     }
@@ -315,10 +320,11 @@ fn style(columns: usize, message: &str) -> ProgressStyle {
     ProgressStyle::with_template(&template(columns, message)).expect("the template is a right one")
 }
 
-/// Returns a template with the bar and the message on one line, because a line that wraps cannot be erased: a bar as long as there is room,
-/// or none and as much of the message as fits.
+/// Returns a template with the bar and the message on one line, because a line that wraps cannot be
+/// erased: a bar as long as there is room, or just as much of the message as fits.
 fn template(columns: usize, message: &str) -> String {
-    // One column is for the space between them; the other stays free, because some terminals wrap a line that fills the last column.
+    // One column is for the space between them; the other stays free, because some terminals wrap a
+    // line that fills the last column.
     match columns.saturating_sub(message.chars().count() + 2).min(BAR) {
         room @ SHORT_BAR.. => format!("{{bar:{room}}} {{msg}}"),
         _ => "{wide_msg}".to_owned(),

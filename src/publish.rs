@@ -1,5 +1,5 @@
-//! The only place that writes to the output tree. An output appears complete, by a rename, or not at all. No link below the root of the tree
-//! is followed; an output takes the place of one that has its name.
+//! The only code that writes to the output tree. An output appears complete, by a rename, or not at
+//! all. No link below the root of the tree is followed; an output replaces one of the same name.
 
 mod image_upload;
 mod lasting;
@@ -37,9 +37,10 @@ use unpublished::Hidden;
 pub use unpublished::{Sealed, Unpublished};
 pub use upload::Upload;
 
-/// Returns whether the file system where `output` will be, below the folder `root`, takes names that differ only in case for the same.
-/// Found out by creating an empty file in the closest folder that exists, which is removed at once; where none can be created, the answer
-/// is no.
+/// Returns whether the file system of `output`, below the folder `root`, ignores case in names.
+///
+/// The test creates an empty file in the closest existing folder and removes it at once; where it
+/// cannot be created, the answer is no.
 pub fn ignores_case(root: &Path, output: &Path) -> bool {
     let below = output.strip_prefix(root).unwrap_or(Path::new(""));
     let inside = below.ancestors().skip(1).map(|below| (root, below));
@@ -56,14 +57,15 @@ pub fn ignores_case(root: &Path, output: &Path) -> bool {
 pub struct Publisher {
     durability: Durability,
     next: AtomicU64,
-    /// Set by [`Publisher::abandon_all`]. Temporary files are created under the read lock, so that none can be created after that.
+    /// Set by [`Publisher::abandon_all`]. Temporary files are created under the read lock: none can
+    /// be created after that.
     closed: RwLock<bool>,
     /// The temporary files, each with the root of its tree.
     live: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 impl Publisher {
-    /// Creates a publisher; `durability` says when its outputs count as written.
+    /// Creates a publisher; `durability` decides when its outputs count as written.
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
@@ -73,7 +75,8 @@ impl Publisher {
         }
     }
 
-    /// Checks that outputs can be created in the folder `out`, by creating the folder and an empty file that is removed at once.
+    /// Checks that outputs can be created in the folder `out`, by creating the folder and an empty
+    /// file that is removed at once.
     ///
     /// # Errors
     /// When they cannot be created.
@@ -81,7 +84,8 @@ impl Publisher {
         self.begin(out, &out.join("any")).map(drop)
     }
 
-    /// Starts the output `output`, which lies below the folder `root`: creates its folder if that is missing, and a temporary file in it.
+    /// Starts the output `output`, which lies below the folder `root`: creates its folder if that
+    /// is missing, and a temporary file in it.
     ///
     /// # Errors
     /// When one of them cannot be created, for example because a link is in the way.
@@ -100,8 +104,9 @@ impl Publisher {
         }
     }
 
-    /// Starts an output that is a folder, as [`Publisher::begin`] does that of a file. If what decides its content has a digest (`of`), it goes on
-    /// with what is left of an earlier process that began the same output and was killed.
+    /// Starts an output that is a folder, as [`Publisher::begin`] does for a file. If the inputs to
+    /// its content have a digest (`of`), it continues with the remains of an earlier process that
+    /// began the same output and was killed.
     ///
     /// # Errors
     /// As of [`Publisher::begin`].
@@ -114,14 +119,16 @@ impl Publisher {
         self.begin_as(Kind::Folder(of), root, output)
     }
 
-    /// Returns whether something is left of an output with which [`Publisher::begin_folder`] goes on.
+    /// Returns whether there are remains of an output that [`Publisher::begin_folder`] would
+    /// continue with.
     pub fn has_left(&self, root: &Path, output: &Path, of: Digest) -> bool {
         lasting_name(output, of)
             .zip(Folder::of(root, output).ok())
             .is_some_and(|(name, (folder, _))| folder.has(name))
     }
 
-    /// Creates a file without a name, beside the output `output`, for what cannot be written there yet.
+    /// Creates a file without a name, in the folder of the output `output`, for data that cannot be
+    /// written there yet.
     ///
     /// # Errors
     /// As for [`Publisher::begin`].
@@ -130,7 +137,8 @@ impl Publisher {
         unnamed.file().try_clone().map_err(|source| unnamed.unwritten(source))
     }
 
-    /// Removes all temporary files and refuses to create more, for a process that is about to exit. Published outputs stay.
+    /// Removes all temporary files and refuses to create more, for a process that is about to exit.
+    /// Published outputs stay.
     pub fn abandon_all(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
         for (temporary, root) in self.live().drain() {
@@ -153,7 +161,7 @@ impl Publisher {
         Ok(Unpublished::new(hidden, file))
     }
 
-    /// Returns numbers that no temporary file of this publisher has.
+    /// Returns numbers that are not used by temporary files of this publisher.
     fn numbers(&self) -> impl Iterator<Item = u64> {
         iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed))
     }
@@ -163,12 +171,13 @@ impl Publisher {
     }
 }
 
-/// Removes a file or folder if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
+/// Removes a file or folder if possible. An error is ignored: a leftover is hidden and recognizable
+/// as ours.
 fn remove(root: &Path, temporary: &Path) {
     let _ = Folder::of(root, temporary).and_then(|(folder, name)| folder.remove_all(name));
 }
 
-/// Why an output could not be written, and what the user can do about it.
+/// Why an output could not be written, with a remedy for the user.
 #[derive(Debug, thiserror::Error)]
 pub struct PublishError {
     path: PathBuf,
@@ -180,17 +189,19 @@ impl PublishError {
         Self { path: path.to_owned(), source }
     }
 
-    /// Returns the error of an output that object storage does not take, or about which it tells nothing.
+    /// Returns the error of an output that object storage does not accept, or gives no answer
+    /// about.
     pub(crate) fn of_store(output: &Path, why: store::Error) -> Self {
         Self::new(output, io::Error::other(why))
     }
 
-    /// Returns whether there was no space, so that every other output will fail too until there is some.
+    /// Returns whether the disk is full: every other output will fail too until there is space.
     fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Returns whether every other output would fail too until this has passed: no space, or nothing can be written at all.
+    /// Returns whether every other output would fail too until this has passed: no space, or no
+    /// writing at all.
     pub fn affects_all(&self) -> bool {
         use io::ErrorKind as Kind;
         let is_bucket = |why: &store::Error| why.concerns_bucket() || why.is_denied();
@@ -204,7 +215,7 @@ impl PublishError {
         self.source.kind() != io::ErrorKind::InvalidFilename
     }
 
-    /// Returns the message for a service, which goes on by itself.
+    /// Returns the message for a service, which continues by itself.
     pub fn in_service(&self) -> String {
         if self.is_full() { format!("{}; free some space", self.fault()) } else { self.to_string() }
     }
@@ -359,12 +370,12 @@ mod tests {
         let left = killed.begin_folder(folder.path(), &output, same).unwrap();
         let name = names(folder.path()).remove(0);
         fs::write(folder.path().join(&name).join("chunk"), "chunk").unwrap();
-        // Two at a time write to folders of their own.
+        // Two processes at a time write to folders of their own.
         let second = begin(same).unwrap();
         assert_eq!(names(folder.path()).len(), 2);
         drop(second);
         assert_eq!(names(folder.path()), [name]);
-        // It ends without a chance to remove what it wrote.
+        // The process ends without a chance to clean up.
         killed.live().clear();
         assert!(publisher.has_left(folder.path(), &output, Digest::of(b"same")));
         assert!(!publisher.has_left(folder.path(), &output, Digest::of(b"other")));

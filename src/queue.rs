@@ -1,10 +1,13 @@
-//! A queue that several machines work on: `histeqd submit`, `work`, and what `status` and `retry` do with `--queue`.
+//! A queue that several machines work on: `histeqd submit`, `work`, and the parts of `status` and
+//! `retry` for `--queue`.
 //!
 //! ```text
-//!  submit: scan ──▶ messages of a few pictures ──▶ queue ──▶ work: check ──jobs──▶ pipeline ──events──▶ done, again, or dead
+//!  submit: scan ──▶ messages of a few pictures ──▶ queue
+//!  work:   queue ──▶ check ──jobs──▶ pipeline ──events──▶ done, again, or dead
 //! ```
 //!
-//! The queue says what is to be done, never what was: that is what the outputs say. So it may vanish, and a message may be delivered twice.
+//! The queue lists the work to do, never finished work: that is recorded on the outputs. It may
+//! therefore vanish, and a message may be delivered twice.
 
 mod account;
 mod begun;
@@ -30,7 +33,7 @@ pub use submit::submit;
 pub use watch::watch;
 pub use work::work;
 
-/// Returns what an error of the queue means for the run.
+/// Converts an error of the queue to one of the run.
 fn unusable(why: &QueueError) -> Error {
     match why {
         QueueError::Address(..) | QueueError::Incomplete(..) | QueueError::Credentials { .. } => {

@@ -1,7 +1,9 @@
-//! A page that shows what a run did, in one file that needs no server: its pictures before and after, remarks, and failures with their reasons.
+//! A page that shows a run, in one file that needs no server: its pictures before and after,
+//! remarks, and failures with their reasons.
 //!
-//! It is written once the run is over, from its summary, in which is what pictures looked like while they were in memory, and for others from
-//! the files as they are then. It knows nothing of the pipeline.
+//! It is written after the run, from its summary, which has small versions of pictures made while
+//! they were in memory; the others are made from the files as they are then. The module does not
+//! know the pipeline.
 
 mod html;
 
@@ -32,22 +34,22 @@ use crate::slot::{SlotPool, Spare};
 use crate::source::Job;
 use html::{Html, bytes};
 
-/// The most pictures that are shown; others are named.
+/// The most pictures to show; others are named.
 const SHOWN: usize = 500;
 
 const STYLE: &str = include_str!("report/page.css");
 const SCRIPT: &str = include_str!("report/page.js");
 
-/// Nothing from elsewhere.
+/// No content from elsewhere.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
-/// Returns whether a file has the name of a page, so that none of a picture is replaced.
+/// Returns whether a file has the name of a page: a picture of that name is not replaced.
 pub(crate) fn is_page(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
 }
 
-/// Fails if there can be no page, before there is anything to show.
+/// Checks that the page can be written, before there is content for it.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -55,7 +57,7 @@ pub(crate) fn check(page: &Path, publisher: &Publisher) -> Result<(), PublishErr
     publisher.begin(folder_of(page), page).map(drop)
 }
 
-/// Marks the jobs whose pictures the page will show: the first by their names.
+/// Marks the jobs with pictures to show on the page: the first by their names.
 pub(crate) fn choose(jobs: &mut [Job]) {
     let mut places: Vec<usize> = (0..jobs.len()).collect();
     places.sort_by(|&a, &b| jobs[a].input.cmp(&jobs[b].input));
@@ -65,7 +67,7 @@ pub(crate) fn choose(jobs: &mut [Job]) {
 /// Writes the page of a run, and adds the time that it takes to the summary.
 ///
 /// # Errors
-/// When it cannot be written. A picture that cannot be shown is said to be so on the page.
+/// When it cannot be written. If a picture cannot be shown, the page gives the reason instead.
 pub fn write(
     page: &Path,
     summary: &mut Summary,
@@ -75,14 +77,14 @@ pub fn write(
     let (started, before) = (Instant::now(), summary.seconds);
     let mut listed = summary.listing.take().unwrap_or_default();
     let mut done_before = mem::take(&mut listed.done_before);
-    // Where nothing was to be done, what is there is what people want to see.
+    // If the run had no work to do, people want to see the existing outputs.
     if listed.pictures.is_empty() {
         mem::swap(&mut listed.pictures, &mut done_before);
     }
     [&mut listed.pictures, &mut done_before].into_iter().for_each(|pictures| pictures.sort_by(by_name));
     let (shown, named) = listed.pictures.split_at(listed.pictures.len().min(SHOWN));
     let drawn = draw(shown, settings);
-    // What is left to do is a moment's work.
+    // The rest takes a moment.
     summary.seconds = before + started.elapsed().as_secs_f64();
     let remarks = |picture: &ListedPicture| match listed.remarks.get(&picture.input) {
         Some(remarks) => remarks.iter().map(|remark| format!("; {remark}")).collect(),
@@ -155,10 +157,10 @@ fn add_table<'p>(text: &mut String, title: &str, rows: impl ExactSizeIterator<It
     text.push_str("</table>\n");
 }
 
-/// What is shown of a picture: before and after.
+/// The views of a picture: before and after.
 type Drawn = [Result<Small, String>; 2];
 
-/// Returns of how many pages or frames the first is shown, in words, if there are several.
+/// Returns, in words, which page or frame is shown, if there are several.
 fn part(facts: &Facts) -> Option<String> {
     match (facts.pages, facts.frames) {
         (pages @ 2.., _) => Some(format!("; page 1 of {pages} is shown")),
@@ -225,7 +227,7 @@ fn draw(shown: &[ListedPicture], settings: &Settings) -> Vec<Drawn> {
         (1..settings.threads.min(shown.len())).for_each(|_| drop(scope.spawn(work)));
         work();
     });
-    // Those that had no room beside others have it alone.
+    // Pictures that had no room next to others have it alone.
     let drawn = drawn.into_inner().unwrap_or_else(PoisonError::into_inner);
     let alone = |picture| sides(picture, settings, &pool).map(|side| side.map_err(|error| error.to_string()));
     let drawn = shown.iter().zip(drawn);
@@ -247,8 +249,8 @@ enum SideError {
     Preview(#[from] PreviewError),
 }
 
-/// Makes small versions of a picture, before and after. Below the output folder no link is followed, and its input is read from where others
-/// are.
+/// Makes small versions of a picture, before and after. Below the output folder no link is
+/// followed, and its input is opened as other inputs are.
 fn sides(
     picture: &ListedPicture,
     settings: &Settings,

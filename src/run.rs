@@ -1,7 +1,8 @@
-//! A run over folders: a plan is made, its pictures go through the [`pipeline`] into an outlet, and a [`Summary`] is left.
+//! A run over folders: a plan is made, its pictures go through the [`pipeline`] into an outlet, and
+//! a [`Summary`] remains.
 //!
-//! It owns what one run needs, from the plan to the summary. It knows nothing of services and queues, which make a [`pipeline::Run`] of
-//! their own.
+//! The module owns one run, from the plan to the summary. It does not know services and queues,
+//! which make a [`pipeline::Run`] of their own.
 
 pub(crate) mod lasting;
 pub mod pipeline;
@@ -39,7 +40,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let mut summary = if settings.dry_run || !has_folder {
         work()
     } else {
-        // Below the folder of a single output may be anything.
+        // The folder of a single output may contain many other files.
         let of_pages = usize::from(settings.picture.target.splits || settings.picture.split_several());
         let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
         publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
@@ -47,7 +48,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let Some(page) = page else { return Ok(summary) };
     let written = report::write(page, &mut summary, settings, publisher);
     if written.is_err() {
-        // It is all that will be told of them.
+        // There will be no other report of them.
         summary.tell_failures(settings.report);
     }
     written.map(|()| summary)
@@ -72,7 +73,7 @@ pub(crate) fn run_into(
     if done_before.is_some() {
         report::choose(&mut plan.jobs);
     }
-    // A plan that is not complete is no plan.
+    // An incomplete plan is not carried out.
     let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
     let machine = Machine::new(settings.memory, settings.threads);
     let run = Run { purpose, ..Run::new(settings, outlet, &machine, stop, &events) };
@@ -80,13 +81,13 @@ pub(crate) fn run_into(
     drop(events);
     let told = reporter.finish();
     if let (Err(_), Ok(summary)) = (&done, &told) {
-        // It is all that will be told of them.
+        // There will be no other report of them.
         summary.tell_failures(settings.report);
     }
     done?;
     let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
     if settings.dry_run {
-        // An empty list says that there is nothing to do, and no list that nobody asked.
+        // An empty list reports that there is no work; no list, that none was requested.
         summary.would.get_or_insert_default();
     }
     if let (Some(listing), Some(done)) = (&mut summary.listing, done_before) {
@@ -97,7 +98,7 @@ pub(crate) fn run_into(
     Ok(Summary { resumed: settings.resume, single, selective, commas, ..summary })
 }
 
-/// Does these jobs, and has `resume` record what becomes of them if that is given.
+/// Processes these jobs, and lets `resume`, if given, record the results.
 fn process(run: &Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result<(), Error> {
     let &Run { settings, stop, events, .. } = run;
     if !settings.dry_run {
@@ -116,7 +117,7 @@ fn process(run: &Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result
     }
 }
 
-/// Reports what the scan found, and returns the jobs to do.
+/// Reports the results of the scan, and returns the jobs to do.
 fn announce(plan: Plan, events: &Events) -> Vec<Job> {
     for (input, error) in plan.failed {
         events.tell(Event::Failed { input, error, planned: false });

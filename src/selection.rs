@@ -1,4 +1,4 @@
-//! Which files of an input folder are taken.
+//! The selection of files in an input folder.
 
 mod names;
 mod reserved;
@@ -18,17 +18,17 @@ pub(crate) const FOLDER_SETTINGS: &str = "histeqd.toml";
 /// Which links in input folders are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// All.
+    /// All of them.
     #[default]
     Follow,
-    /// Those that lead to what lies in an input folder.
+    /// Links to a target in an input folder.
     Inside,
-    /// None.
+    /// No links.
     Never,
 }
 
-/// The user's globs, and which links are followed. Globs are matched against paths relative to the input folder, regardless of
-/// case.
+/// The user's globs, and the rule for links. Globs are matched against paths relative to the input
+/// folder, regardless of case.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// `None`: every file is included.
@@ -42,7 +42,7 @@ pub struct Selection {
     pub commas: bool,
 }
 
-/// What is decided about a file or folder, judging by its own path, not by the folders that it lies in.
+/// The decision about a file or folder by its own path, without the folders that it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// The file is taken, or the folder entered.
@@ -107,19 +107,22 @@ impl Selection {
         }
     }
 
-    /// Returns whether a file lies in a folder of a reserved name that a glob matches: all of the folder is asked for.
+    /// Returns whether a file lies in a folder of a reserved name that a glob matches: all of the
+    /// folder is asked for.
     fn is_in_included_folder(&self, include: &GlobSet, below: &Path) -> bool {
         let mut folders = below.ancestors().skip(1);
         folders.any(|folder| reserved::folder(folder).is_some() && include.is_match(folded(folder)))
     }
 }
 
-/// Returns whether a file holds the settings of its folder, and so is no picture whatever a glob says.
+/// Returns whether a file holds the settings of its folder, and is therefore no picture whatever a
+/// glob matches.
 pub(crate) fn is_of_folder_settings(below: &Path) -> bool {
     below.file_name().is_some_and(|name| name == FOLDER_SETTINGS)
 }
 
-/// Returns a path in lower case, for globs in lower case: the matcher itself ignores only the case of ASCII letters.
+/// Returns a path in lower case, for globs in lower case: the matcher itself ignores only the case
+/// of ASCII letters.
 fn folded(path: &Path) -> Cow<'_, Path> {
     if path.as_os_str().is_ascii() {
         return Cow::Borrowed(path);
@@ -127,7 +130,8 @@ fn folded(path: &Path) -> Cow<'_, Path> {
     Cow::Owned(lower(&path.to_string_lossy()).into())
 }
 
-/// Returns a text in lower case, letter by letter: [`str::to_lowercase`] gives a sigma another form at the end of a word.
+/// Returns a text in lower case, letter by letter: [`str::to_lowercase`] gives a sigma another form
+/// at the end of a word.
 fn lower(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
@@ -150,8 +154,8 @@ fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|error| error.to_string())
 }
 
-/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading slash or `./` ties it to the input folder
-/// itself; trailing slashes add nothing.
+/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading
+/// slash or `./` ties it to the input folder itself; trailing slashes add no condition.
 fn anchored(pattern: &str) -> String {
     let lower = if pattern.is_ascii() { pattern.to_owned() } else { lower(pattern) };
     let inner = lower.trim_end_matches('/');

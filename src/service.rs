@@ -1,12 +1,12 @@
 //! The watching service: `histeqd --watch`.
 //!
-//! This file brings it up: the pipeline, and the loop in `watching`, a single thread that owns everything but pixels, hands jobs to the pipeline
-//! and hears how they end.
+//! This file starts it: the pipeline, and the loop in `watching`, a single thread that owns
+//! everything but pixels, hands jobs to the pipeline and receives their results.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ the input is removed, moved or set aside
-//!              ▲                                                   │
-//!              └──── changed meanwhile, or failed for now ─────────┘
+//!  watch ─▶ settle ─ready─▶ ledger.begin ─job─▶ pipeline ─event─▶ ledger.done ─▶ the input is
+//!             ▲                                          │                       removed, moved
+//!             └── changed meanwhile, or failed for now ──┘                       or set aside
 //! ```
 
 mod after;
@@ -66,10 +66,11 @@ use web::status_socket::StatusSocket;
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
-/// How often the loop checks what no message announces: a stop request, timers, the watchdog.
+/// The interval of checks for changes that no message announces: a stop request, timers, the
+/// watchdog.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How the rest of the program controls a running service.
+/// The controls of a running service for the rest of the program.
 pub struct Control {
     /// Ask it to stop: pictures in progress are finished, no new ones are begun.
     pub stop: Stop,
@@ -82,7 +83,8 @@ pub struct Control {
 /// Watches folders and processes their pictures until asked to stop.
 ///
 /// # Errors
-/// When the service cannot start or cannot go on, for example because another process took over its output folder.
+/// When the service cannot start or cannot continue, for example because another process took over
+/// its output folder.
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style)?;
     info!("{}", log::first_line(settings));
@@ -91,7 +93,8 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     if settings.inputs.iter().any(|input| store::is_url(input)) {
         return follow::run(settings, &control, publisher);
     }
-    // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
+    // Checked before any file is created, and again once the output folder exists: only then are
+    // other paths to it recognized.
     Folders::of(settings)?;
     let (output, anew) = OutputAccess::take(settings, &control.stop)?;
     let Folders { watched, out, prefixes, options } = Folders::of(settings)?;
@@ -174,7 +177,8 @@ fn access(service: &Service) -> Result<Access, Error> {
     Access::new(service.token_file.as_deref(), &service.listen_names).map_err(Error::Usage)
 }
 
-/// Starts the server for others than the socket's users, and says in the log what its clients may do. The error is a sentence for the user.
+/// Starts the server for clients other than the socket's, and logs how they get access. The error
+/// is a sentence for the user.
 fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> Result<Server, String> {
     let (server, address) = server::start(address, routes::all(Arc::clone(answers)))?;
     let has_own_token = settings.service.token_file.is_some();
@@ -195,7 +199,8 @@ fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> R
     Ok(server)
 }
 
-/// Returns the jobs, and reports the service as ready when the pipeline asks for the first one: by then all of the pipeline is up.
+/// Returns the jobs, and reports the service as ready when the pipeline asks for the first one: by
+/// then all of the pipeline is up.
 fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Job>> {
     let mut ready = false;
     iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! Slots: all large memory is a slot, or is counted by their pool. A slot is one reusable buffer that carries one picture through the
-//! pipeline; the pool of slots is both the memory bound and the back-pressure.
+//! Slots: all large memory is a slot, or is counted by their pool. A slot is a reusable buffer for
+//! one picture in the pipeline; the pool is both the memory bound and the back-pressure.
 //!
-//! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and pin them. The
-//! CPU's slots are private memory. Both get huge pages where the system has some.
+//! A worker's slots are sealed memfds: it can map the same pages and pin them. The CPU's slots are
+//! private memory. Both get huge pages where the system has some.
 
 mod budget;
 mod compressed;
@@ -48,13 +48,13 @@ pub use workspace::Workspace;
 /// The number of a slot among those of its device.
 pub type SlotId = u32;
 
-/// What a slot is for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Decoded pictures of any size.
     Pixels,
-    /// Decoded pictures of at most `SMALL` bytes, which take next to no memory. Handing such a picture on costs as much as processing it,
-    /// so it pays to have many under way.
+    /// Decoded pictures of at most `SMALL` bytes, which take next to no memory. Handing one on
+    /// costs as much as processing it: it pays to have many under way.
     Small,
     /// Compressed pictures.
     Compressed,
@@ -65,7 +65,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many there are.
+    /// The number of kinds.
     const NUMBER: usize = 5;
 }
 
@@ -75,7 +75,7 @@ struct Buffer {
     id: SlotId,
     kind: Kind,
     memory: Option<Memory>,
-    /// Whether its memory is new and being filled, of one for compressed pictures.
+    /// Whether its memory is new and being filled, if it is for compressed pictures.
     is_fresh: bool,
 }
 
@@ -85,7 +85,7 @@ impl Buffer {
     }
 }
 
-/// One reusable buffer. Whoever holds the value owns the bytes; when dropped, it goes back to its pool.
+/// One reusable buffer, whose bytes the holder owns; when dropped, it goes back to its pool.
 pub struct Slot {
     buffer: Option<Buffer>,
     /// Bytes to skip at the front of its memory.
@@ -109,7 +109,7 @@ impl Slot {
         self.buffer().id
     }
 
-    /// Returns the memory behind the slot.
+    /// Returns the memory of the slot.
     pub fn memory(&self) -> &Memory {
         self.buffer().memory.as_ref().expect("a taken slot has memory")
     }
@@ -125,13 +125,13 @@ impl Slot {
         &mut memory.expect("a taken slot has memory").bytes_mut()[self.lead..]
     }
 
-    /// Has the bytes begin `lead` bytes after the start of a page, so that there are `lead` fewer. Shared memory stays as it is, because a
-    /// worker expects the bytes at its front.
+    /// Makes the bytes begin `lead` bytes later, which leaves as many fewer. Shared memory stays
+    /// unchanged, because a worker expects the bytes at its front.
     pub fn begin_at(&mut self, lead: usize) {
         self.lead = if self.memory().is_private() { lead } else { 0 };
     }
 
-    /// Notes that the slot is filled.
+    /// Records that the slot is filled.
     pub fn note_filled(&mut self) {
         let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.is_fresh) else { return };
         self.pool.change(|state| state.note_filled(buffer));
@@ -171,7 +171,7 @@ pub enum SlotError {
         /// Bytes that `--memory` allows.
         allowed: u64,
     },
-    /// It has to give up what it holds, for a picture that waits first; then it may try again.
+    /// It has to give up its memory for a picture that waits first; then it may try again.
     #[error("others need the memory that the picture holds")]
     GivenUp,
     /// The system provided no memory.
@@ -187,7 +187,7 @@ pub enum SlotError {
     },
 }
 
-/// How many slots a device has, and how many of them hold pictures.
+/// The number of a device's slots, and of those that hold pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotUse {
     /// All slots of the device.
@@ -196,7 +196,7 @@ pub struct SlotUse {
     pub taken: usize,
 }
 
-/// How large a slot may be, compared to what is requested.
+/// The allowed size of a slot, compared to the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     /// At least as large; one that has to grow gets room to spare.
@@ -218,42 +218,42 @@ struct PoolState {
     workspaces: Vec<Memory>,
     /// The free buffers of files.
     buffers: Vec<Vec<u8>>,
-    /// What pictures that wait for others left in memory.
+    /// Data in memory of pictures that wait for others.
     parked: BTreeMap<ParkedId, Parked>,
     last_parked: ParkedId,
     members: Vec<Member>,
     wait_for_workers: bool,
-    /// The threads that wait, in the order of their turns.
+    /// The waiting threads, in the order of their turns.
     takers: VecDeque<Taker>,
     /// Whether more devices may join.
     awaits_devices: bool,
-    /// Whether workers rest, because there is nothing for them to do.
+    /// Whether workers rest, because there is no work for them.
     rests: bool,
-    /// When something last took a slot or gave it back.
+    /// The last time that a slot was taken or given back.
     last_use: Instant,
     /// Whether others give up memory for the first of them.
     first_lacks: bool,
-    /// Whether memory was what the last attempt to take something lacked.
+    /// Whether the last attempt to take a slot or memory failed for lack of memory.
     lacks_memory: bool,
-    /// When the first of those that wait lacked memory.
+    /// The time that the first waiting thread lacked memory.
     without_memory: Occupancy,
 }
 
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
     state: Mutex<PoolState>,
-    /// Signalled when what [`SlotPool::wait_for`] waits for may have come, and by [`SlotPool::look_again`].
+    /// Signalled when [`SlotPool::wait_for`] may succeed, and by [`SlotPool::look_again`].
     changed: Condvar,
     /// See [`SlotPool::begin_again`].
     again: Mutex<()>,
 }
 
-/// The step in which slots grow, in bytes, so that slots stop growing after the first of many similar pictures.
+/// The step in which slots grow, in bytes: slots stop growing after a first few similar pictures.
 const STEP: u64 = 256 * 1024;
 /// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
-/// The step for slots of the CPU larger than a quarter of this, and for those of workers larger than four times this: memory of a multiple of
-/// the size of huge pages gets huge pages, and keeps them when it grows.
+/// The step for slots of the CPU above a quarter of this, and of workers above four times this:
+/// memory of a multiple of this size gets huge pages, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
@@ -284,7 +284,7 @@ impl SlotPool {
         Self { state: Mutex::new(state), changed: Condvar::new(), again: Mutex::new(()) }
     }
 
-    /// Returns how the slots of each device are used, in the order in which the devices joined.
+    /// Returns the use of each device's slots, in the order in which the devices joined.
     pub fn slots(&self) -> Vec<SlotUse> {
         let state = self.lock();
         let count = |(device, member): (DeviceId, &Member)| {
@@ -294,20 +294,20 @@ impl SlotPool {
         state.members.iter().enumerate().map(count).collect()
     }
 
-    /// Returns the bytes that slots, workspaces and buffers have, taken or free, and what else pictures hold; and the bound on them.
+    /// Returns the bytes of slots, workspaces, buffers (taken or free) and pictures, and the bound.
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
     }
 
-    /// Returns how long pictures whose turn it was waited for memory so far.
+    /// Returns how long pictures in their turn waited for memory so far.
     pub fn waited_for_memory(&self) -> Duration {
         self.lock().without_memory.total()
     }
 
-    /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside` more bytes that its taker uses
-    /// elsewhere until [`Slot::keep_aside`], while it goes on to hold `held` bytes. Takers are served in order, so small pictures cannot
-    /// overtake a large one forever.
+    /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside`
+    /// more bytes that its taker uses elsewhere until [`Slot::keep_aside`], while it still holds
+    /// `held` bytes. Takers are served in order: small pictures cannot always overtake a large one.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -328,7 +328,7 @@ impl SlotPool {
         self.slot(buffer, aside)
     }
 
-    /// Returns a taken buffer as a slot that gives itself back. Its pages are taken here, where others need not wait for that.
+    /// Returns a taken buffer as a slot that gives itself back. Takes its pages without a lock.
     fn slot(self: &Arc<Self>, mut buffer: Buffer, aside: u64) -> Result<Slot, SlotError> {
         if let Some(Err(source)) = buffer.memory.as_mut().map(Memory::take_pages) {
             let needed = buffer.capacity();
@@ -351,7 +351,7 @@ impl SlotPool {
         if needed > allowed { Err(SlotError::LargerThanMemory { needed, allowed }) } else { Ok(()) }
     }
 
-    /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes, besides what it holds.
+    /// Waits for this taker's turn, then until `take` succeeds; needs `total` bytes beyond `held`.
     fn in_turn<T>(
         &self,
         total: u64,
@@ -420,7 +420,7 @@ fn wake_first(state: MutexGuard<'_, PoolState>) {
 }
 
 impl PoolState {
-    /// Takes something for whoever is first, and notes whether memory is what is waited for.
+    /// Calls `take` for the first taker, and records whether it waits for memory.
     fn attempt<T>(&mut self, take: &mut impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
         self.lacks_memory = false;
         let taken = take(self);
@@ -429,8 +429,8 @@ impl PoolState {
         taken
     }
 
-    /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
-    /// last that came back, grown.
+    /// Takes a slot if one is available now: the last that came back and is large enough, as its
+    /// pages are still warm; otherwise the last that came back, grown.
     fn try_take(
         &mut self,
         needed: u64,
@@ -464,7 +464,7 @@ impl PoolState {
         Some(taken)
     }
 
-    /// Returns what the devices are doing.
+    /// Returns the activity of the devices.
     fn schedule(&self) -> Schedule {
         let of_member = |member: &Member| schedule::Device {
             is_worker: member.is_worker,

@@ -1,4 +1,4 @@
-//! Where pictures come from: a scan of the inputs, or standard input.
+//! The sources of pictures: a scan of the inputs, or standard input.
 
 mod done;
 mod earlier;

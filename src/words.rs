@@ -1,12 +1,15 @@
-//! What is told to people, whoever wrote it: names of files and workers, reasons, addresses. It can neither drive a terminal, nor show its
-//! letters in another order than they are in, nor give a password away.
+//! Text from elsewhere, made safe for people to read: names of files and workers, reasons,
+//! addresses. It can neither control a terminal, nor be shown in another order than its letters are
+//! in, nor give a password away.
 //!
-//! Lines for standard error pass [`told`] when they are painted, those of the log when they are formatted, and what commands print of others is
-//! in [`Words`]. Programs get JSON, which has its own escapes.
+//! Lines for standard error pass [`told`] when they are painted, those of the log when they are
+//! formatted, and texts from elsewhere in the output of commands are [`Words`]. Programs get JSON,
+//! which has its own escapes.
 
 use std::fmt::{self, Write};
 
-/// Returns whether a character shows as itself and has no effect on others. (Joiners, which emoji and some scripts need, hide nothing.)
+/// Returns whether a character shows as itself and has no effect on others. (Joiners, which emoji
+/// and some scripts need, hide no text.)
 pub(crate) fn is_plain(char: char) -> bool {
     let is_format = matches!(
         char,
@@ -24,7 +27,7 @@ pub(crate) fn is_plain(char: char) -> bool {
     !char.is_control() && !is_format
 }
 
-/// A text of somebody else's, in one line.
+/// A text from elsewhere, in one line.
 pub(crate) struct Words<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Words<'_> {
@@ -33,7 +36,7 @@ impl fmt::Display for Words<'_> {
     }
 }
 
-/// Returns a text of several lines that may have words of others in it.
+/// Escapes a text of several lines that may include texts from elsewhere.
 pub(crate) fn told(text: &str) -> String {
     let mut told = String::with_capacity(text.len());
     // Writing to a string cannot fail.
@@ -48,7 +51,7 @@ fn write_plain(to: &mut impl Write, text: &str, is_kept: impl Fn(char) -> bool) 
     })
 }
 
-/// Returns a text without what stands before the hosts of URLs in it: users, tokens and passwords.
+/// Returns a text without the part of its URLs before the host: users, tokens and passwords.
 pub(crate) fn without_passwords(text: &str) -> String {
     let mut pieces = text.split("://");
     let mut shown = pieces.next().unwrap_or_default().to_owned();
@@ -61,7 +64,8 @@ pub(crate) fn without_passwords(text: &str) -> String {
     shown
 }
 
-/// Returns where the user in what follows the scheme of a URL ends: at its `@`. A password that was mistyped may have slashes.
+/// Returns the end of the user in the part of a URL after the scheme: its `@`. A password that was
+/// mistyped may have slashes.
 fn end_of_user(rest: &str) -> Option<usize> {
     let url =
         rest.split(|char: char| char.is_whitespace() || char.is_control() || "'\"`".contains(char)).next()?;

@@ -13,7 +13,7 @@ grep -q '^threads = 3$' "$folder/etc/histeqd/config.toml"
 # Every link in the documents leads to a file that is installed too.
 (
     cd "$folder/opt/histeqd/share/doc/histeqd"
-    for page in *.md docs/*.md examples/*.md examples/*/*.md; do
+    for page in *.md docs/*.md docs/*/*.md examples/*.md examples/*/*.md; do
         grep -oE '\]\([^)#]+' "$page" | sed 's/^](//' | grep -v '^https:' | while read -r link; do
             test -e "$(dirname "$page")/$link" || { echo "$page links to $link, which is not installed" >&2 && exit 1; }
         done

@@ -1,4 +1,5 @@
-//! Animations: frames as they are shown, with one histogram or, with CLAHE, each by itself, and back into files that are played the same way.
+//! Animations: frames as they are shown, with one histogram or, with CLAHE, each by itself, and
+//! back into files that are played the same way.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -212,7 +213,7 @@ fn a_gif_is_cleared_to_transparent_in_front_of_every_frame_with_holes() {
     place.file("holes.gif", std::fs::read(data("holes.gif")).unwrap());
     place.run("holes.gif --out out --strength 0").exits(0);
     let bytes = place.read("out/holes.gif");
-    // Whether it is cleared behind a frame, and whether the frame has a transparent index.
+    // Whether it is cleared after a frame, and whether the frame has a transparent index.
     let flags = memchr::memmem::find_iter(&bytes, b"\x21\xf9\x04").map(|at| bytes[at + 3]);
     let found: Vec<_> = flags.map(|flags| (flags >> 2 & 7 == 2, flags & 1 == 1)).collect();
     assert_eq!(found, [(true, true); 3], "the second frame has no holes, the third one does");

@@ -1,4 +1,5 @@
-//! A browser that shows the page of a service: Chromium, driven by chromedriver as WebDriver says (<https://www.w3.org/TR/webdriver2/>).
+//! A browser that shows the page of a service: Chromium, driven by chromedriver through WebDriver
+//! (<https://www.w3.org/TR/webdriver2/>).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{LONG, server_or_skip};
 
-/// Where WebDriver has the id of an element that it found.
+/// The key of a found element's id in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// The key that moves a slider to its beginning.
@@ -22,7 +23,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts it; reports a skip and returns `None` where there is none.
+    /// Starts it; reports a skip and returns `None` if it is not installed.
     fn start() -> Option<Self> {
         let command =
             Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -38,7 +39,7 @@ impl Driver {
                 break port.trim().trim_end_matches('.').parse().unwrap();
             }
         };
-        // It must always be able to write what it has to say.
+        // It must always be able to write its messages.
         thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
         Some(Self { process, port })
     }
@@ -47,7 +48,7 @@ impl Driver {
         format!("http://127.0.0.1:{}/session", self.port)
     }
 
-    /// Sends a command, and returns what it answers.
+    /// Sends a command, and returns the answer.
     fn ask(&self, path: &str, body: &Value) -> Value {
         let mut answer = ureq::post(format!("{}{path}", self.url()))
             .config()
@@ -77,7 +78,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Opens a page; reports a skip and returns `None` where there is no browser.
+    /// Opens a page; reports a skip and returns `None` without a browser.
     pub(crate) fn open(url: &str) -> Option<Self> {
         let driver = Driver::start()?;
         // The sandbox refuses to run as root.

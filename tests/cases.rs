@@ -1,8 +1,9 @@
-//! Faults that public reports told of, replayed with the binary, where the folder `../shared/cases` is there. Each line of its tables has a file, the
-//! fault, the right result and how to run it: a script that prints PASS or FAIL, or the program, whose samples' digest may be given.
+//! Faults from public reports, replayed with the binary if a folder of such cases exists. Each line
+//! of its tables has a file, the fault, the right result and how to run it: a script that prints
+//! PASS or FAIL, or the program, perhaps with the digest of the right samples.
 //!
-//! `cargo test --test tests cases:: -- --nocapture` prints PASS or FAIL for each. Scripts are run by `HISTEQD_PYTHON`, or else by `python3`; one that
-//! needs a module or program that is not there is skipped.
+//! `cargo test --test tests cases:: -- --nocapture` prints PASS or FAIL for each. Scripts are run
+//! by `HISTEQD_PYTHON`, or else by `python3`; one that lacks a module or program is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,14 @@ struct Case {
     commands: Vec<String>,
 }
 
-/// How a case ended.
+/// The result of a case.
 enum Outcome {
     Pass,
     Fail(String),
     Skip(String),
 }
 
-/// Reads the table in a folder; reports a skip and returns nothing where there is none.
+/// Reads the table in a folder; reports a skip and returns an empty list if there is no table.
 fn cases(folder: &Path) -> Vec<Case> {
     let Ok(table) = fs::read_to_string(folder.join("README.tsv")) else {
         skipped(format_args!("no cases in {}", folder.display()));
@@ -41,7 +42,7 @@ fn cases(folder: &Path) -> Vec<Case> {
         if !how.starts_with("the same") {
             how.clone_into(&mut before);
         }
-        // What belongs to a script, and what scripts import, are no cases.
+        // Files that belong to a script, and modules of scripts, are no cases.
         let is_case = !fault.starts_with("(file of") && !name.starts_with('_') && name != OF_SPEED;
         let (file, right_result) = (folder.join(name), right_result.to_owned());
         is_case.then(|| Case { commands: commands(&file, &before), file, right_result })
@@ -49,8 +50,8 @@ fn cases(folder: &Path) -> Vec<Case> {
     table.lines().skip(1).filter_map(case).collect()
 }
 
-/// Returns the commands in a text: the file itself if it is a script, or what stands behind `python3` or `histeqd`, once more with the flags behind
-/// `again with`.
+/// Returns the commands in a text: the file itself if it is a script, or the words after `python3`
+/// or `histeqd`, once more with the flags after `again with`.
 fn commands(file: &Path, how: &str) -> Vec<String> {
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("py") => return vec!["python3 FILE".to_owned()],
@@ -64,7 +65,7 @@ fn commands(file: &Path, how: &str) -> Vec<String> {
 }
 
 impl Case {
-    /// Returns the digest of the samples that the table gives, and whether it is that of the colours alone.
+    /// Returns the digest of the samples in the table, and whether it is that of the colours alone.
     fn digest(&self) -> Option<(&str, bool)> {
         let (before, digest) = self.right_result.split_once("md5 of ")?.1.split_once(' ')?;
         Some((digest, before == "RGB"))
@@ -116,7 +117,8 @@ impl Case {
         }
     }
 
-    /// Runs the program. Where the right result is not a digest, the file must be done, or refused as the table allows.
+    /// Runs the program. Where the right result is not a digest, the file must be done, or refused
+    /// as the table allows.
     fn program(&self, flags: &str) -> Outcome {
         let place = Place::new();
         let name = self.file.file_name().unwrap();

@@ -1,5 +1,5 @@
-//! Channels that are no colours: each is enhanced by itself, whether it is a page of its own or samples of one, and those of a stack may have a
-//! table of levels each.
+//! Channels that are not colours: each is enhanced by itself, whether it is a page of its own or
+//! samples of one, and the channels of a stack may have a table of levels each.
 
 use std::fs;
 use std::io::Read;
@@ -24,7 +24,7 @@ const EXTRA_SAMPLES: u16 = 338;
 /// The samples of a channel of a page, in 16 bits whatever the file has.
 type Channel = Vec<u16>;
 
-/// A ramp with noise, other levels for every number, below `top`.
+/// Returns a ramp with noise, with other levels for every number, below `top`.
 fn channel(number: usize, top: u64) -> Channel {
     let mut random = Random(number as u64 + 1);
     let low = number as u64 * 7 % (top / 2);
@@ -33,7 +33,7 @@ fn channel(number: usize, top: u64) -> Channel {
         .collect()
 }
 
-/// How the channels of a page lie, and how they are stored.
+/// The arrangement of a page's channels, and their storage.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     planar: bool,
@@ -96,7 +96,8 @@ impl Form {
     }
 }
 
-/// Appends a directory of tags, each with its type and values, and has the `link` lead to it. Returns the place of the next link.
+/// Appends a directory of tags, each with its type and values, and makes the `link` lead to it.
+/// Returns the place of the next link.
 fn append_directory(file: &mut Vec<u8>, mut tags: Vec<(u16, u16, Vec<u32>)>, link: usize) -> usize {
     tags.sort_by_key(|(tag, ..)| *tag);
     let mut entries = (tags.len() as u16).to_le_bytes().to_vec();
@@ -136,7 +137,8 @@ impl Page {
     }
 }
 
-/// Reads the pages of a little-endian TIFF that is stored, or compressed by deflate or LZW with or without differences.
+/// Reads the pages of a little-endian TIFF that is stored, or compressed by deflate or LZW with or
+/// without differences.
 fn read(path: &Path) -> Vec<Page> {
     let file = fs::read(path).unwrap();
     let number =
@@ -302,7 +304,7 @@ fn pages_of_channels_come_back_in_their_order_from_any_number_of_threads() {
     }
 }
 
-/// Returns what channels become with one table of all of them, as the textbook says.
+/// Returns channels equalized by one table of all of them, by the textbook.
 fn equalized(channels: &[&Channel], levels: usize) -> Vec<Channel> {
     let lut = table(channels.iter().flat_map(|channel| channel.iter().copied()), levels);
     let through = |channel: &Channel| channel.iter().map(|&sample| lut[usize::from(sample)]).collect();
@@ -344,7 +346,7 @@ fn a_channel_of_a_stack_has_one_table_over_all_slices_and_times() {
             }
         }
     }
-    // What has no channels is one, and samples of a page are channels wherever they lie.
+    // A file without channels has one, and samples of a page are channels wherever they lie.
     place.file("plain.tif", form.file(&pages, ""));
     for (together, out) in [("channel", "c"), ("file", "f")] {
         place.run(&format!("plain.tif --out {out}.tif --together {together}")).exits(0);
@@ -409,7 +411,7 @@ fn a_stack_is_done_by_channels_where_these_are_told_and_by_pages_elsewhere() {
         assert!(place.read("stack/told.tif") == place.read("channel/told.tif"), "{flags}");
     }
     assert!(place.read("page/told.tif") != place.read("channel/told.tif"));
-    // The preset refuses nothing that it did page by page.
+    // The preset accepts everything that it did page by page.
     for flags in [
         "--method clahe",
         "--color per-channel",
@@ -550,7 +552,7 @@ fn channels_go_into_files_of_their_own_or_are_refused_where_there_is_one_picture
             };
             assert!(page.channels == equalized(&[channel], 256), "{name}, {number}");
             assert!(page.numbers(EXTRA_SAMPLES).is_empty());
-            // Nothing tells of the pages that it has left.
+            // Its remaining pages have no description.
             let told: Vec<u8> = page.numbers(DESCRIPTION).iter().map(|&byte| byte as u8).collect();
             assert_eq!(told, if number == 0 { first.as_bytes() } else { b"" }, "{name}, {number}");
         }
@@ -589,7 +591,7 @@ fn files_whose_paths_name_one_group_have_one_table() {
         }
     }
     run("out", "").exits(0).says("5 already done");
-    // Settings of a folder go over the flag's configuration, and not over the flag.
+    // Settings of folders go over the flag's configuration, and not over the flag.
     place.file("in/a/z.pgm", pgm(&levels(7)));
     place.file("in/a/notes.txt", "no picture");
     let why = "z.pgm: --together-by _w([0-9]) is not found in its path below the input folder, so it is of no group";

@@ -1,7 +1,8 @@
-//! The binary run over folders of broken and unusual files, as a user would run it: all files at once, in bounded time and
-//! memory, with every file accounted for and no partial output.
+//! The binary run over folders of broken and unusual files, as a user would run it: all files at
+//! once, in bounded time and memory, with every file accounted for and no partial output.
 //!
-//! Some of the files are kept in `tests/data/bad`. A larger collection is tested too where there is one.
+//! Some of the files are kept in `tests/data/bad`. A larger collection is tested too where there is
+//! one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +18,7 @@ use crate::harness::{collection, histeqd, project};
 
 /// The memory limit that the binary is given, in bytes.
 const MEMORY: u64 = 64 << 20;
-/// What the process may use beyond [`MEMORY`], in bytes: code, stacks, the codecs' tables.
+/// Memory that the process may use beyond [`MEMORY`], in bytes: code, stacks, the codecs' tables.
 const BESIDE: u64 = 64 << 20;
 /// How long a run may take, which is far longer than it needs; after that it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -30,8 +31,8 @@ struct Run {
 }
 
 impl Run {
-    /// Processes all of `inbox` into `out`, and asserts that the run ends by itself, in time, without a panic and within its
-    /// memory.
+    /// Processes all of `inbox` into `out`, and asserts that the run ends by itself, in time,
+    /// without a panic and within its memory.
     fn over(inbox: &Path, out: &Path) -> Self {
         let said = tempfile::tempdir().unwrap();
         let (answer, messages) = (said.path().join("answer"), said.path().join("messages"));
@@ -84,7 +85,8 @@ impl Run {
         failed
     }
 
-    /// Asserts that each of `inputs` was done, failed with a reason or was skipped as no picture, and that the exit code agrees.
+    /// Asserts that each of `inputs` was done, failed with a reason or was skipped as no picture,
+    /// and that the exit code agrees.
     fn accounts_for(&self, inputs: &[PathBuf]) {
         let failed = self.failed();
         for (input, reason) in &failed {
@@ -104,7 +106,7 @@ fn peak_memory(child: &Child) -> Option<u64> {
     peak.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// Returns every file below `folder`, including hidden ones, so that temporary files left behind are found.
+/// Returns every file below `folder`, including hidden ones, to find leftover temporary files.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = WalkDir::new(folder).into_iter().filter_map(Result::ok);
     entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
@@ -114,7 +116,7 @@ fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Processes the whole folder, then its outputs, all of which must be readable pictures.
+/// Processes the whole folder, then its outputs, which must all be readable pictures.
 fn survives(inbox: &Path) -> Run {
     let out = tempfile::tempdir().unwrap();
     let inputs = files(inbox);

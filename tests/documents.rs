@@ -1,4 +1,5 @@
-//! The documentation for programs that read the JSON output: it must name everything that is printed.
+//! The documentation for programs that read the JSON output: it must name everything that is
+//! printed.
 
 use histeqd::source::Skip;
 

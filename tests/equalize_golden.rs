@@ -1,4 +1,5 @@
-//! The arithmetic against OpenCV and against a numpy model: `tests/golden/README.md` says where the files come from.
+//! The arithmetic against OpenCV and against a numpy model. The source of the files is in
+//! `tests/golden/README.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use equalize::{
     equalize, equalize_gray8,
 };
 
-/// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names (from `make.py SOURCES OUT`).
+/// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names
+/// (from `make.py SOURCES OUT`).
 fn golden() -> PathBuf {
     std::env::var_os("HISTEQD_GOLDEN").map_or_else(|| project().join("tests/golden"), PathBuf::from)
 }
@@ -26,7 +28,8 @@ impl Picture {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.layout.bytes() as usize]
     }
 
-    /// Reads a PGM, PPM or PAM file as `make.py` writes it, with a fixed number of header lines and no comments.
+    /// Reads a PGM, PPM or PAM file as `make.py` writes it, with a fixed number of header lines and
+    /// no comments.
     fn read(path: &Path) -> Self {
         let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let (magic, _) = file.split_at(2);
@@ -126,7 +129,7 @@ fn every_volume_gives_its_bytes() {
         let tiles = Tiles::Boxes { x: number(5), y: number(6), z: number(7) };
         let clip_limit = ClipLimit::Times(fields[4].parse().unwrap());
         let operation = Operation::new(Method::Clahe(Clahe { clip_limit, tiles, noise: 0 }));
-        // The voxels are those of `volumes.py`. A picture below the other is what the hash is of.
+        // The voxels are those of `volumes.py`. The hash is of the pictures one below the other.
         let stacked = Layout { height: height * pages, ..layout };
         let mut volume = Picture { layout: stacked, words: vec![0; stacked.bytes().div_ceil(2) as usize] };
         let plane = u64::from(width * height);

@@ -42,7 +42,8 @@ fn channel<S: Sample>(samples: &[S], channels: usize, number: usize) -> Vec<S> {
     samples.iter().skip(number).step_by(channels).copied().collect()
 }
 
-/// Colours of every kind: any, dark, gray, almost gray, at the ends of the range. The fourth sample is alpha, at times 0.
+/// Colours of every kind: any, dark, gray, almost gray, at the ends of the range. The fourth sample
+/// is alpha, at times 0.
 fn colours() -> impl Strategy<Value = [u16; 4]> {
     let ends = prop::sample::select(vec![0, 1, 255, 256, 32_767, 65_279, 65_280, 65_535]);
     let alpha = prop::sample::select(vec![0, 256, 65_535]);
@@ -64,7 +65,8 @@ fn any_method() -> impl Strategy<Value = Method> {
     ]
 }
 
-/// Compares what keeps the hue of pixels with its definition, given what the same operation makes of their luma as a gray picture.
+/// Compares an operation that keeps the hue of pixels with its definition, given the result of the
+/// same operation on their luma as a gray picture.
 fn kept_hue(pixels: &[[u16; 4]], with_alpha: bool, depth: Depth, operation: Operation) -> Result<(), String> {
     let (pixel, gray) = if with_alpha { (Pixel::Rgba, Pixel::GrayAlpha) } else { (Pixel::Rgb, Pixel::Gray) };
     let channels = pixel.channels();
@@ -97,8 +99,9 @@ fn kept_hue(pixels: &[[u16; 4]], with_alpha: bool, depth: Depth, operation: Oper
     Ok(())
 }
 
-/// The definition in fractions: what a channel differs from the exact luma `s / 65536` by is scaled by the least of `k / luma`, that with an offset of
-/// 4 levels of 256 added to both, what lets the greatest channel reach the highest level, and 4.
+/// The definition in fractions: the difference of a channel from the exact luma `s / 65536` is
+/// scaled by the least of `k / luma`, the same with an offset of 4 levels of 256 added to both, the
+/// factor at which the greatest channel reaches the highest level, and 4.
 fn hue_by_definition([r, g, b, _]: [i128; 4], from: i128, k: i128, highest: i128) -> [i128; 3] {
     if from == k {
         return [r, g, b];
@@ -376,7 +379,8 @@ fn scratch_carries_nothing_over() {
     }
 }
 
-/// Counts times levels exceed 2³¹ from 8.42 megapixels on, where an implementation in 32-bit integers breaks.
+/// Counts times levels exceed 2³¹ from 8.42 megapixels on, where an implementation in 32-bit
+/// integers breaks.
 #[test]
 fn sixteen_megapixels_overflow_nothing() {
     let mut samples: Vec<u8> = (0..16_777_216_u32).map(|at| (((at >> 8) * (at >> 16)) >> 16) as u8).collect();
@@ -442,7 +446,7 @@ fn matched(counts: &[u64], reference: &[u64]) -> Vec<i128> {
     (0..counts.len()).map(of).collect()
 }
 
-/// Counts of 256 levels of which most do not occur.
+/// Counts of 256 levels, most of which are 0.
 fn sparse_counts() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec((0..256_usize, 1..1_u64 << 40), 1..20).prop_map(|occurring| {
         let mut counts = vec![0; 256];
@@ -544,7 +548,7 @@ proptest! {
     }
 }
 
-/// Numbers of levels of which data of other bits than 8 and 16 are made.
+/// Numbers of levels for data of other bits than 8 and 16.
 fn fewer_levels() -> impl Strategy<Value = u16> {
     prop::sample::select(vec![2_u16, 3, 256, 1000, 4096, 65_535])
 }
@@ -645,7 +649,8 @@ fn a_grid_finer_than_the_picture_costs_no_more_tiles_than_pixels() {
     };
     assert_eq!(of(128, 100, 1024, 65_536), (128, 100));
     assert_eq!(of(128, 100, 8, 8), (8, 8));
-    // 65 tiles of two pixels cover 129 pixels; the last pixel is nearer to the centre of its own tile than to the next one's.
+    // 65 tiles of two pixels cover 129 pixels; the last pixel is nearer to the centre of its own
+    // tile than to the next one's.
     assert_eq!(of(129, 100, 128, 8), (65, 8));
     assert_eq!(of(1, 1, 8, 8), (1, 1));
 }

@@ -1,5 +1,6 @@
-//! File systems of our own: one that a power failure may cost everything that was not synced, one that behaves as over a bad network, and one that is slow.
-//! They are mounted with FUSE; where that is not allowed, the tests are reported as skipped.
+//! File systems for tests: one that may lose all unsynced data in a power failure, one that behaves
+//! as over a bad network, and one that is slow. They are mounted with FUSE; where that is not
+//! allowed, the tests are reported as skipped.
 
 mod disk;
 mod mounted;

@@ -68,8 +68,8 @@ pub(crate) fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> R
     Ok(bytes)
 }
 
-/// Returns whether two pictures are the same: in their levels, if these are what files have, and otherwise but for a level here and there,
-/// as the levels of samples are rounded.
+/// Returns whether two pictures are the same: in their levels, if the files have levels, and
+/// otherwise except for a level here and there, as the levels of samples are rounded.
 pub(crate) fn are_alike(one: (&Decoded, &[u8]), other: (&Decoded, &[u8])) -> bool {
     let [one_pixels, other_pixels] = [one, other].map(|(decoded, slot)| pixels(decoded, slot));
     if !one.0.is_mapped() || one.0.layout.depth == Depth::Eight {

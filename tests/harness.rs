@@ -1,4 +1,4 @@
-//! The test harness: temporary folders to run the real binary in, and assertions about what it did.
+//! The test harness: temporary folders to run the real binary in, and assertions about its results.
 
 mod stuck;
 
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 /// How long a test waits for anything before it fails: enough on a machine under load.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// Returns the path of the binary under test. HISTEQD_BIN overrides it, for tests that run without the tree they were built in.
-/// Runs of it that do not end are killed.
+/// Returns the path of the binary under test. HISTEQD_BIN overrides it, for tests that run without
+/// the tree they were built in. Runs of it that do not end are killed.
 pub(crate) fn binary() -> String {
     let binary =
         std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd-faulty").to_owned());
@@ -37,14 +37,15 @@ pub(crate) fn histeqd() -> Command {
     Command::new(binary())
 }
 
-/// What was skipped so far.
+/// The skipped tests so far.
 static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Reports that a test, or a part of it, is skipped: in one list, when all tests have ended.
 #[allow(unsafe_code, reason = "libtest tells nobody that all tests have ended")]
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     static ONCE: Once = Once::new();
-    // SAFETY: the function may be called at any time, also while other threads run: it takes a lock and prints, and does not unwind.
+    // SAFETY: the function may be called at any time, also while other threads run: it takes a lock
+    // and prints, and does not unwind.
     ONCE.call_once(|| unsafe { assert_eq!(libc::atexit(tell_skipped), 0) });
     let test = std::thread::current();
     let line = format!("{}: {why}", test.name().unwrap_or("a test"));
@@ -66,8 +67,9 @@ pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the folder `name` of a larger collection of pictures than `tests/data`: below the folder that `HISTEQD_CORPUS` names, or
-/// else below `../shared/corpus`. Reports a skip and returns `None` where there is no such folder.
+/// Returns the folder `name` of a larger collection of pictures than `tests/data`: below the folder
+/// that `HISTEQD_CORPUS` names, or else in its default place. Reports a skip and returns `None` if
+/// it does not exist.
 pub(crate) fn collection(name: &str) -> Option<PathBuf> {
     let beside = || project().join("../shared/corpus");
     let folder = std::env::var_os("HISTEQD_CORPUS").map_or_else(beside, PathBuf::from).join(name);
@@ -78,7 +80,8 @@ pub(crate) fn collection(name: &str) -> Option<PathBuf> {
     Some(folder.canonicalize().unwrap())
 }
 
-/// Returns `has`, which says whether a test has the GPU that it needs. If not, reports a skip, or panics with `HISTEQD_REQUIRE_CUDA=1`.
+/// Returns `has`: whether a test has the GPU that it needs. If not, reports a skip, or panics with
+/// `HISTEQD_REQUIRE_CUDA=1`.
 pub(crate) fn gpu_or_skip(has: bool, told: &str) -> bool {
     let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
     assert!(has || !required, "HISTEQD_REQUIRE_CUDA=1, but: {told}");
@@ -88,8 +91,8 @@ pub(crate) fn gpu_or_skip(has: bool, told: &str) -> bool {
     has
 }
 
-/// Returns whether a test has the server or browser `name` that it needs. If not, reports a skip, or panics with
-/// `HISTEQD_REQUIRE_SERVERS=1`.
+/// Returns whether a test has the server or browser `name` that it needs. If not, reports a skip,
+/// or panics with `HISTEQD_REQUIRE_SERVERS=1`.
 pub(crate) fn server_or_skip(has: bool, name: &str) -> bool {
     let required = std::env::var_os("HISTEQD_REQUIRE_SERVERS").is_some_and(|value| value == "1");
     assert!(has || !required, "HISTEQD_REQUIRE_SERVERS=1, but there is no {name}");
@@ -99,14 +102,15 @@ pub(crate) fn server_or_skip(has: bool, name: &str) -> bool {
     has
 }
 
-/// Returns what `histeqd devices` prints.
+/// Returns the output of `histeqd devices`.
 pub(crate) fn devices() -> String {
     let mut command = histeqd();
     command.arg("devices");
     Ran::from(command).stdout()
 }
 
-/// Returns the number of usable GPUs; if there are none, reports a skip or panics (see [`gpu_or_skip`]).
+/// Returns the number of usable GPUs; if there are none, reports a skip or panics (see
+/// [`gpu_or_skip`]).
 pub(crate) fn gpus() -> usize {
     let told = devices();
     let found = told.lines().filter(|line| line.starts_with("gpu")).count();
@@ -161,7 +165,8 @@ impl Place {
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Returns the names of all files below a folder, including hidden ones, sorted; empty if there is no such folder.
+    /// Returns the names of all files below a folder, including hidden ones, sorted; empty if there
+    /// is no such folder.
     pub(crate) fn tree(&self, folder: &str) -> Vec<String> {
         let root = self.path(folder);
         let mut names = Vec::new();
@@ -185,7 +190,8 @@ impl Place {
         self.command(&binary(), arguments.split_whitespace())
     }
 
-    /// Returns a command for any program in this place, out of reach of the user's configuration and of GPUs.
+    /// Returns a command for any program in this place, out of reach of the user's configuration
+    /// and of GPUs.
     pub(crate) fn command(
         &self,
         program: &str,
@@ -202,8 +208,8 @@ impl Place {
         Ran::from(self.histeqd(arguments))
     }
 
-    /// Runs the binary as a user whom file permissions restrict, so not as root. Reports a skip and returns `None` where that cannot
-    /// be done.
+    /// Runs the binary as a user whom file permissions restrict, so not as root. Reports a skip and
+    /// returns `None` where that cannot be done.
     pub(crate) fn run_without_privileges(&self, arguments: &str) -> Option<Ran> {
         const NOBODY: u32 = 65534;
         let mut command = self.histeqd(arguments);
@@ -220,7 +226,8 @@ impl Place {
         }
     }
 
-    /// Runs the binary with a tmpfs of its own mounted at `out`. Reports a skip and returns `None` where that is not allowed.
+    /// Runs the binary with a tmpfs of its own mounted at `out`. Reports a skip and returns `None`
+    /// where that is not allowed.
     pub(crate) fn run_with_mount(&self, options: &str, arguments: &str) -> Option<Ran> {
         fs::create_dir_all(self.path("out")).unwrap();
         let script = format!("mount -t tmpfs -o {options} none out || exit 99; '{}' {arguments}", binary());
@@ -268,8 +275,8 @@ impl From<Output> for Ran {
     }
 }
 
-/// Runs a script in the tests' folder that checks the program by other readers; `None` if it cannot, which is noted as skipped. Python is
-/// `HISTEQD_PYTHON`, or else `python3`.
+/// Runs a script of the tests' folder that checks the program by other readers. Reports a skip and
+/// returns `None` if Python (`HISTEQD_PYTHON`, or else `python3`) or a module of it is missing.
 pub(crate) fn checked_by(script: &str) -> Option<Ran> {
     let python = std::env::var("HISTEQD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = project().join("tests").join(script);
@@ -314,19 +321,19 @@ impl Ran {
         self
     }
 
-    /// Expects this in standard error.
+    /// Expects these words in standard error.
     pub(crate) fn says(&self, words: &str) -> &Self {
         assert!(self.stderr().contains(words), "not said: {words}\n{self}");
         self
     }
 
-    /// Expects this in standard output.
+    /// Expects these words in standard output.
     pub(crate) fn prints(&self, words: &str) -> &Self {
         assert!(self.stdout().contains(words), "not printed: {words}\n{self}");
         self
     }
 
-    /// Expects nothing in standard error.
+    /// Expects an empty standard error.
     pub(crate) fn is_silent(&self) -> &Self {
         assert!(self.stderr().is_empty(), "{self}");
         self

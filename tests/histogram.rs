@@ -1,4 +1,5 @@
-//! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its messages.
+//! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its
+//! messages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::harness::{DULL, Place, Ran};
 use crate::samples::{PIXELS, Random, layout, pam};
 
-/// A picture whose samples the tests know.
+/// A picture with known samples.
 #[derive(Clone)]
 struct Picture {
     width: usize,
@@ -114,7 +115,7 @@ fn from_csv(text: &str) -> BTreeMap<String, Channels> {
     pictures
 }
 
-/// Returns the counts of [`pictures`] as the tests themselves make them.
+/// Returns the counts of [`pictures`] by [`Picture::counts`].
 fn expected(bins: u64) -> BTreeMap<String, Channels> {
     let original = |(name, counts): (&str, Vec<u64>)| (("original".to_owned(), name.to_owned()), counts);
     pictures()
@@ -389,7 +390,7 @@ fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
         ("fail@5", "a test asked for this failure"),
         ("hang@3", "took longer than --device-timeout"),
         ("exit@1*", "given up"),
-        // This is no failure, so nothing need be reported.
+        // A declined picture is no failure and needs no report.
         ("decline@2", ""),
     ] {
         let workers = "cpu-workers:3 --split-channels --device-timeout 1s";

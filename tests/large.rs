@@ -1,4 +1,5 @@
-//! Pictures that are large beside all memory: they go through the pipeline in bands of rows, and come out as they would as a whole.
+//! Pictures too large for the memory: they go through the pipeline in bands of rows, with the same
+//! output as whole ones.
 
 mod files;
 mod kinds;
@@ -16,7 +17,7 @@ use crate::harness::Place;
 use crate::samples::{Data, Random, every_layout, pam, samples};
 use crate::stacks::{LIMITS, Storage, TARGET};
 
-/// How a TIFF is cut.
+/// The parts of a TIFF's pixel data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cut {
     Strips(u32),
@@ -41,17 +42,18 @@ pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) 
     tiff_of(layout, (8 * layout.depth.bytes() as u32, UNSIGNED), &bytes, cut, coding)
 }
 
-/// How bits are to be understood (SampleFormat).
+/// Kinds of sample (SampleFormat of TIFF).
 const UNSIGNED: u32 = 1;
 const SIGNED: u32 = 2;
 const FLOAT: u32 = 3;
 
-/// Returns a little-endian TIFF of samples of so many bits and this format, whose bytes these are. The depth of the layout does not matter.
+/// Returns a little-endian TIFF of samples of so many bits and this format, from their bytes. The
+/// depth of the layout does not matter.
 fn tiff_of(layout: &Layout, kind: (u32, u32), bytes: &[u8], cut: Cut, coding: Storage) -> Vec<u8> {
     with_page(b"II*\0\0\0\0\0".to_vec(), layout, kind, bytes, cut, coding)
 }
 
-/// Adds a page to a file of such ones, which may be a header alone.
+/// Adds a page to a file of such pages, which may be a header alone.
 fn with_page(
     mut file: Vec<u8>,
     layout: &Layout,
@@ -60,7 +62,7 @@ fn with_page(
     cut: Cut,
     coding: Storage,
 ) -> Vec<u8> {
-    // Where it is told of the page: in the header, or behind the last directory.
+    // The place of this page's offset: in the header, or at the end of the last directory.
     let link = file.len() - 4;
     let channels = layout.pixel.channels();
     let pixel = channels * (bits / 8) as usize;
@@ -73,7 +75,7 @@ fn with_page(
         for left in (0..layout.width).step_by(width as usize) {
             let rows = if let Cut::Strips(_) = cut { height.min(layout.height - top) } else { height };
             let at = |x: u32, y: u32| (y as usize * layout.width as usize + x as usize) * pixel;
-            // Beyond the edges are bytes that must not count.
+            // Padding beyond the edges of the picture must not count.
             let part: Vec<u8> = (top..top + rows)
                 .flat_map(|y| (left..left + width).map(move |x| (x, y)))
                 .flat_map(|(x, y)| match x < layout.width && y < layout.height {
@@ -135,7 +137,7 @@ fn with_page(
     file
 }
 
-/// Returns the values of a tag of the first page of a small file; none if it has no such tag.
+/// Returns the values of a tag of the first page of a small file; empty if it has no such tag.
 pub(crate) fn numbers_in(file: &[u8], tag: u16) -> Vec<u32> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let short = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
@@ -165,12 +167,12 @@ pub(crate) fn pixels_of(path: &Path) -> (Layout, Vec<u8>) {
     (decoded.layout, slot[..bytes].to_vec())
 }
 
-/// What memory allows for pictures of 8 bits that take more, and for those of 16 bits that take more than half of it: they need room for their
-/// counts and tables.
+/// Memory too small for a whole picture of [`large`]: 8-bit pictures exceed it, and 16-bit pictures
+/// exceed half of it, as they need room for their counts and tables too.
 const LITTLE: &str = "--memory 1MiB --threads 1 --devices cpu";
 const LITTLE_FOR_DEEP: &str = "--memory 8MiB --threads 1 --devices cpu";
 
-/// Pictures that take more than that.
+/// Pictures that exceed this memory.
 fn large() -> impl Iterator<Item = Layout> {
     every_layout(1, 1).map(|Layout { pixel, depth, .. }| {
         let row = if depth == Depth::Eight { 1024 } else { 4096 };
@@ -189,7 +191,7 @@ fn every_kind_of_tiff_comes_out_as_it_would_as_a_whole_and_keeps_its_tiles() {
         let samples = samples(&layout, Data::Natural, &mut random);
         place.file(format!("whole/{number}.pam"), pam(&layout, &samples));
         for cut in cuts {
-            // One strip is cut only where it is stored.
+            // A single strip is cut only where it is stored uncompressed.
             let codings = match cut {
                 Cut::Strips(1100) | Cut::Tiles(48, 16) => vec![Storage::Stored],
                 _ => vec![random.pick(&[Storage::Lzw, Storage::Deflate])],
@@ -285,7 +287,7 @@ fn limits_hold_for_the_whole_of_a_large_picture() {
         ("--max-pixels 1000000", "raise it with --max-pixels 1100000\n"),
         ("--max-bytes 1000000", "raise it with --max-bytes 1"),
     ] {
-        // It is done in bands, so that little memory is not in its way.
+        // Little memory is enough, as the picture is processed in bands; only the limit refuses it.
         place.run(&format!("in --out out {LITTLE} {limit}")).exits(1).says("1000x1100 pixels").says(enough);
     }
     place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(1008, 1104), Storage::Lzw));

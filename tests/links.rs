@@ -1,4 +1,5 @@
-//! Links, pipes and the like below the folders that histeqd writes to: none is followed or opened, and what they lead to stays as it is.
+//! Links, pipes and the like below the folders that histeqd writes to: it neither follows nor opens
+//! them, and their targets stay unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +17,10 @@ fn place(picture: &str) -> Place {
     place
 }
 
-/// Makes something at a path.
+/// Makes an entry at a path.
 type Make<'a> = &'a dyn Fn(&Path);
 
-/// Runs the binary, which must not wait for anybody.
+/// Runs the binary for at most 60 s, as it must not wait, such as for the other end of a pipe.
 fn run(place: &Place, arguments: &str) -> Ran {
     let arguments = format!("60 {} {arguments}", binary());
     Ran::from(place.command("timeout", arguments.split(' ')))

@@ -1,7 +1,8 @@
-//! The check that the fuzz targets (`fuzz/`) make, in short and for any compiler: every small file of `tests/data`, damaged at random.
+//! The check that the fuzz targets (`fuzz/`) make, in short and for any compiler: every small file
+//! of `tests/data`, damaged at random.
 //!
-//! `HISTEQD_MUTATIONS` sets the number of damaged copies of each file, instead of the usual 500. A failure names the file and the
-//! number of the copy; the same copy always gets the same damage.
+//! `HISTEQD_MUTATIONS` sets the number of damaged copies of each file, instead of the usual 500. A
+//! failure names the file and the number of the copy; the same copy always gets the same damage.
 
 use std::panic::catch_unwind;
 use std::path::PathBuf;
@@ -15,7 +16,8 @@ use crate::samples::Random;
 /// Files above this many bytes are left to the fuzzer.
 const LARGEST: u64 = 64 << 10;
 
-/// Changes a few bytes, mostly near the beginning, where the headers are; sometimes removes or doubles a piece, or truncates the file.
+/// Changes a few bytes, mostly near the beginning, where the headers are; sometimes removes or
+/// doubles a piece, or truncates the file.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(6) {
         let header = if random.below(3) > 0 { 256 } else { usize::MAX };

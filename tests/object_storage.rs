@@ -1,5 +1,5 @@
-//! Inputs and outputs in object storage, against a real server (SeaweedFS), one that a proxy makes fail, and one of our
-//! own in memory.
+//! Inputs and outputs in object storage, against a real server (SeaweedFS), one that a proxy makes
+//! fail, and one of our own in memory.
 
 mod batch;
 mod faults;

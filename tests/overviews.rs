@@ -1,5 +1,6 @@
-//! The smaller versions of a TIFF's picture are made again of the one that is written: `overviews/check.py` compares them with their definition in
-//! NumPy, as other readers see them; here are those of it that need none.
+//! The overviews of a TIFF, which are made anew from the written picture. `overviews/check.py`
+//! compares them with their definition in NumPy, as other readers see them; the tests here need no
+//! other reader.
 
 use std::path::Path;
 
@@ -15,14 +16,15 @@ const KIND: u16 = 254;
 const LAYOUT: Layout = Layout { width: 1003, height: 1101, pixel: Pixel::Gray, depth: Depth::Eight };
 const SIZES: [(u32, u32); 3] = [(502, 551), (251, 276), (126, 138)];
 
-/// Returns a file of tiles with overviews of these sizes behind its picture, whose own content does not matter.
+/// Returns a file of tiles with overviews of these sizes after its picture; their own content does
+/// not matter.
 fn with_overviews(seed: u64, sizes: &[(u32, u32)]) -> Vec<u8> {
     let samples = samples(&LAYOUT, Data::Natural, &mut Random(seed));
     let file = tiff(&LAYOUT, &samples, Cut::Tiles(64, 64), Storage::Lzw);
     with_smaller(file, sizes)
 }
 
-/// Adds overviews of these sizes behind the last picture of a file.
+/// Adds overviews of these sizes after the last picture of a file.
 pub(crate) fn with_smaller(mut file: Vec<u8>, sizes: &[(u32, u32)]) -> Vec<u8> {
     for &(width, height) in sizes {
         let link = file.len() - 4;
@@ -51,7 +53,7 @@ pub(crate) fn with_smaller(mut file: Vec<u8>, sizes: &[(u32, u32)]) -> Vec<u8> {
     file
 }
 
-/// Returns a file of which only the directories behind the first are left.
+/// Returns a file without its first directory; `None` if it has no other.
 fn without_first(mut file: Vec<u8>) -> Option<Vec<u8>> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let first = word(4) as usize;
@@ -61,10 +63,10 @@ fn without_first(mut file: Vec<u8>) -> Option<Vec<u8>> {
     (next > 0).then_some(file)
 }
 
-/// What is read of a version of a picture.
+/// A version of a picture: its layout, its pixels, and its Compression, TileWidth and TileLength.
 pub(crate) type Version = (Layout, Vec<u8>, [Option<u32>; 3]);
 
-/// Returns all pictures of a file and all versions of each, each as a file of its own would be read, with the tags of its directory.
+/// Returns all versions of all pictures of a file, each read as a file of its own.
 pub(crate) fn versions(path: &Path) -> Vec<Version> {
     let alone = tempfile::NamedTempFile::new().unwrap();
     let files = std::iter::successors(Some(std::fs::read(path).unwrap()), |file| without_first(file.clone()));
@@ -106,7 +108,7 @@ fn overviews_are_made_of_what_is_written_as_a_whole_and_in_bands() {
                 assert_eq!((layout.width, layout.height), size);
                 assert_eq!(*tags, [Some(Storage::Deflate.number()), Some(32), Some(48)]);
                 if settings.contains("no-data") {
-                    // A mean that would be none is the next level up.
+                    // A mean that equals the no-data value becomes the next level up.
                     assert!(pixels.contains(&90) || !made.contains(&90));
                 } else {
                     assert!(*made == halved(larger, pixels), "{size:?} with {settings} {memory}");

@@ -66,7 +66,7 @@ fn dead(place: &Place, queue: &str) -> Vec<(String, String)> {
     dead
 }
 
-/// Returns the files below a folder but for what a killed worker left.
+/// Returns the files below a folder, without the temporary files of a killed worker.
 fn outputs(place: &Place, folder: &str) -> Vec<String> {
     let mut names = place.tree(folder);
     names.retain(|name| !name.rsplit('/').next().is_some_and(|name| name.starts_with(".histeqd-")));
@@ -125,14 +125,14 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
         assert!(documented.contains(&format!("`{key}`")), "{key}");
     }
 
-    // Tried again, it fails again, and is told of once.
+    // A retried picture fails again, and is listed once.
     place.run(&format!("retry --queue {queue} none.pgm")).exits(3).says("none of the pictures");
     place.run(&format!("retry --queue {queue} broken.pgm")).exits(0).prints("1 picture is tried again");
     assert!(dead(&place, &queue).is_empty());
     work(&place, &queue, "").exits(1);
     assert_eq!(dead(&place, &queue).len(), 1);
 
-    // Mended and submitted again, it is forgotten.
+    // A mended picture that is submitted again leaves the dead letters.
     place.file("in/broken.pgm", DULL);
     submit(&place, &queue, "in --out out")
         .says("2 pictures submitted in 1 message; 0 waiting already, 3 done");
@@ -140,7 +140,7 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
     work(&place, &queue, "").exits(0);
     assert_eq!(place.read("out/broken.pgm"), BRIGHT);
     fs::remove_file(place.path("in/notes.txt")).unwrap();
-    // What was done is done again if its output goes.
+    // A done picture is done again if its output goes.
     fs::remove_file(place.path("out/a.pgm")).unwrap();
     submit(&place, &queue, "in --out out").says("1 picture submitted in 1 message");
     work(&place, &queue, "").exits(0);
@@ -169,7 +169,7 @@ fn settings_travel_with_the_pictures_and_one_worker_does_all() {
     for (number, settings) in all.iter().enumerate() {
         submit(&place, &queue, &format!("in --out out{number} {settings}")).exits(0);
     }
-    // Its own settings of pictures count for nothing.
+    // The worker's own settings of pictures do not count.
     place.file("config.toml", "preset = 'satellite'\nmethod = 'stretch'\nformat = 'tiff'\nthreads = 2\n");
     work(&place, &queue, "--config config.toml").exits(0);
     for (number, settings) in all.iter().enumerate() {
@@ -248,7 +248,7 @@ fn who_can_publish_cannot_make_a_worker_touch_anything_but_its_roots() {
     ] {
         assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}: {reasons:#?}");
     }
-    // Those of them that are messages can be tried again, and are as little welcome.
+    // A worker without a root is refused.
     place.run(&format!("work --queue {queue} --devices cpu")).exits(2).says("--root <DIR>");
 }
 
@@ -287,7 +287,7 @@ fn a_stopped_worker_gives_back_what_it_has_not_begun() {
     let Some(server) = Server::start(&place, &[]) else { return };
     let queue = server.queue("stop");
     submit(&place, &queue, "in --out out --method clahe").exits(0);
-    // More often than a picture is tried.
+    // More stops than attempts at a picture.
     for _ in 0..3 {
         let before = outputs(&place, "out").len();
         let worker = worker(&place, &queue, "--attempts 2");
@@ -306,12 +306,12 @@ fn a_picture_that_ends_its_worker_again_and_again_is_put_aside_alone() {
     let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
     let Some(server) = Server::start(&place, &[]) else { return };
     let queue = server.queue("poison");
-    // One that takes this long is killed in the middle.
+    // A picture that takes this long is killed in the middle.
     place.file("in/slow.pgm", picture(1, 6000));
     submit(&place, &queue, &format!("in --out out {SLOW} --lease 1s")).exits(0);
     for _ in 0..2 {
         let worker = worker(&place, &queue, "--attempts 2");
-        // Its temporary file tells that this worker has it.
+        // The temporary file of this process shows that it has the picture.
         let own = format!("-{}-", worker.pid());
         let is_begun =
             || place.tree("out").iter().any(|name| name.starts_with(".histeqd-") && name.contains(&own));
@@ -383,7 +383,7 @@ fn what_may_pass_is_tried_again_so_often_and_then_put_aside() {
     assert_eq!((dead.as_array().unwrap().len(), &dead[0]["deliveries"]), (1, &2.into()), "{dead}");
     assert_eq!(dead[0]["reason"], "cannot be read: No such file or directory (os error 2)");
     assert_eq!(place.tree("out"), ["b.pgm"]);
-    // Back, it is done.
+    // Once the file is back, it is done.
     place.file("in/a.pgm", DULL);
     place.run(&format!("retry --queue {queue}")).exits(0).prints("1 picture is tried again");
     work(&place, &queue, "--attempts 2").exits(0);
@@ -427,7 +427,7 @@ fn a_worker_whose_disk_is_gone_puts_nothing_aside() {
 #[test]
 fn a_server_may_ask_for_a_key_and_for_tls() {
     let place = Place::with(&["in/a.pgm"]);
-    // The example of NATS's documentation.
+    // The example key of NATS's documentation.
     place.file("user.nk", "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n");
     let users =
         "authorization { users = [ { nkey: UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 } ] }";
@@ -452,7 +452,7 @@ fn a_server_may_ask_for_a_key_and_for_tls() {
     let (key, authority) = (("NATS_NKEY", "user.nk"), ("NATS_CA", "server.crt"));
     run("submit in --out out", &[key]).exits(3).says("cannot be used: ");
     run("submit in --out out", &[authority]).exits(3).says("cannot be used: ");
-    // The certificate is right, and of another name.
+    // A valid certificate, but for another name.
     let by_name = queue.replace("127.0.0.1", "localhost");
     let mut command = place.histeqd(&format!("submit in --out out --queue {by_name}"));
     Ran::from(command.envs([key, authority]).output().unwrap()).exits(3).says("cannot be used: ");

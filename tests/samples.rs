@@ -1,4 +1,5 @@
-//! Pictures for tests: reproducible random numbers, and the kinds of data that histograms have to cope with.
+//! Pictures for tests: reproducible random numbers, and the kinds of data that histograms have to
+//! cope with.
 
 use equalize::{Depth, Layout, Pixel};
 
@@ -31,7 +32,7 @@ impl Random {
     }
 }
 
-/// What the samples of a picture look like.
+/// Kinds of sample data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Data {
     Random,
@@ -61,7 +62,8 @@ pub(crate) fn every_layout(width: u32, height: u32) -> impl Iterator<Item = Layo
     PIXELS.into_iter().flat_map(move |pixel| DEPTHS.map(|depth| layout(width, height, pixel, depth)))
 }
 
-/// Returns a picture's interleaved samples; with alpha, about half of the pixels are fully transparent.
+/// Returns a picture's interleaved samples; with alpha, about half of the pixels are fully
+/// transparent.
 pub(crate) fn samples(layout: &Layout, data: Data, random: &mut Random) -> Vec<u16> {
     let top = layout.depth.levels() as u64;
     let (a, b) = (random.below(top), random.below(top));

@@ -1,5 +1,5 @@
-//! The [`Settle`] state machine against a simulated folder: writers of every habit, lost messages, failing jobs, and hours of
-//! simulated time.
+//! The [`Settle`] state machine against a simulated folder: writers of every habit, lost messages,
+//! failing jobs, and hours of simulated time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use histeqd::service::watch::writer::Writer;
 use proptest::prelude::*;
 
 const REST: Duration = Duration::from_millis(500);
-/// How long a broken picture must have gone without a write before it may be given up.
+/// The time without a write after which a broken picture may be given up.
 const CERTAIN: Duration = Duration::from_secs(120);
-/// How long a file with holes must have gone without a change before it is taken.
+/// The time without a change after which a file with holes is taken.
 const HOLES_REST: Duration = Duration::from_secs(10);
 /// The last one is no picture's name.
 const NAMES: [&str; 4] = ["a.png", "b.png", "c/d.png", "c/e"];
@@ -24,11 +24,11 @@ enum Step {
     Open(usize),
     /// It writes a piece.
     Write(usize),
-    /// It makes room for what it will write later: the file gets a hole, which the next piece fills.
+    /// It reserves room for later writes: the file gets a hole, which the next piece fills.
     Reserve(usize),
     /// It closes the file, with the picture complete (`true`) or perhaps not yet (`false`).
     Close(usize, bool),
-    /// A complete picture is moved into place, over whatever was there.
+    /// A complete picture is moved into place, over any file there.
     MoveIn(usize),
     Remove(usize),
     /// From here on messages are lost, until a [`Step::Notice`].
@@ -87,7 +87,7 @@ struct World {
     settled: BTreeMap<PathBuf, (Stamp, bool)>,
 }
 
-/// Returns what speaks against a file's being complete.
+/// Returns the doubt about a file's completeness.
 fn doubt(path: &Path, file: &File) -> Doubt {
     match path.extension() {
         _ if file.holes => Doubt::Holes,
@@ -261,7 +261,8 @@ impl World {
         }
     }
 
-    /// Lets everything come to rest: writers complete and close their files, lost messages are noticed, and the service gets an hour.
+    /// Lets everything come to rest: writers complete and close their files, lost messages are
+    /// noticed, and the service gets an hour.
     fn come_to_rest(&mut self) {
         NAMES.iter().for_each(|name| self.close(Path::new(name), true));
         self.notice();

@@ -1,4 +1,5 @@
-//! `--frames split`: pages and frames go into files of their own, in a folder for each picture; all of them appear, or none does.
+//! `--frames split`: pages and frames go into files of their own, in a folder for each picture;
+//! they appear together or not at all.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ fn stack(numbers: std::ops::Range<usize>) -> Vec<u8> {
     plain(&pages, Storage::Stored)
 }
 
-/// The names of the first pages' files in a folder.
+/// Returns the names of the files of a folder's first pages.
 fn names(folder: &str, count: usize) -> Vec<String> {
     let stem = folder.rsplit('/').next().unwrap();
     (1..=count).map(|number| format!("{folder}/{stem}-{number:05}.tif")).collect()
@@ -46,7 +47,8 @@ fn frames_of_animations_are_files_as_another_decoder_shows_them() {
         assert_eq!(format!("{:08x}", found.sum()), *crc, "{name}");
         assert!(!place.path(format!("out/{stem}/{stem}-{:05}.png", count + 1)).exists(), "{name}");
     }
-    // Frames become files in formats that have no place for several, and the whole animation has one histogram.
+    // Frames become files of formats for single pictures, and the whole animation has one
+    // histogram.
     place.file("one/mixed.gif", fs::read(animations::data("mixed-disposal.gif")).unwrap());
     place.run("one --out tif --frames split --format tiff").exits(0);
     place.run("one --out whole --format png").exits(0);
@@ -63,7 +65,7 @@ fn frames_of_animations_are_files_as_another_decoder_shows_them() {
 fn each_picture_has_a_folder_so_that_no_two_share_a_file() {
     let place = Place::new();
     place.file("in/scan.tif", stack(0..3));
-    // What an earlier run made of it, beside it.
+    // The output of an earlier run, next to the input.
     place.file("in/scan/scan-00001.tif", stack(7..8));
     place.file("in/scan-00001.tif", stack(8..10));
     place.run("in --out out --frames split").exits(0).says("Done: 3 pictures");
@@ -71,7 +73,7 @@ fn each_picture_has_a_folder_so_that_no_two_share_a_file() {
     expected.sort();
     assert_eq!(place.tree("out"), expected);
     place.run("in --out out --frames split").exits(0).says("Skipped: 3 already done");
-    // The same names of pages.
+    // Another picture with the same names of pages.
     place.file("in/scan.png", fs::read(animations::data("first-smaller.png")).unwrap());
     place.run("in --out png --frames split --format png").exits(1).says("the same output");
     place.run("in/scan.tif --out one.tif --frames split").exits(0);
@@ -110,7 +112,7 @@ fn a_service_splits_what_arrives_and_removes_it_when_all_is_there() {
     wait("the pages", || is_there("a/a-00001.tif") && is_there("mixed/mixed-00001.gif"));
     wait("the inputs to go", || place.tree("in").is_empty());
     assert!(names("a", 3).iter().all(|name| is_there(name)) && is_there("mixed/mixed-00005.gif"));
-    // Another of the name has pages beside them.
+    // The pages of another picture of the name get a number.
     drop_in(&place, "a.tif", &stack(5..7));
     wait("the next pages", || is_there("a/a-00001.2.tif"));
     wait("the input to go", || place.tree("in").is_empty());
@@ -148,11 +150,12 @@ fn only_files_of_several_frames_have_folders_with_auto() {
     }
     place.run("in/a.tif --out one.png --frames auto").exits(0);
     assert_eq!(place.tree("one"), ["one-00001.png", "one-00002.png", "one-00003.png"]);
-    // One that gets or loses pages is made again, where such a file goes.
+    // A picture that gains or loses pages is made again, at the place for its new number of pages.
     place.file("in/b.tif", stack(4..6));
     place.run("in --out out13 --format png --frames auto").exits(0).says("Done: 1 picture,");
     assert!(place.path("out13/b/b-00002.png").exists());
-    // A single frame may go to standard output, and what a worker would have to know before is refused.
+    // A single frame may go to standard output; a queue is refused, as its messages would have to
+    // name the outputs in advance.
     place.file("c.tif", stack(7..8));
     place.run("c.tif --out - --frames auto").exits(0);
     if cfg!(feature = "queue") {

@@ -1,5 +1,5 @@
-//! Files of several pages: every page is equalized, alone and exactly; what surrounds the pages stays; all of them make one output, or none
-//! does.
+//! Files of several pages: every page is equalized, alone and exactly; all else in the file stays;
+//! the output has all pages or is not written.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -63,12 +63,12 @@ impl Page {
     }
 }
 
-/// Returns a page's samples with other levels.
+/// Returns a page's samples mapped by a table of levels.
 pub(crate) fn equalized_by(page: &Page, lut: &[u16]) -> Vec<u16> {
     page.samples.iter().map(|&sample| lut[usize::from(sample)]).collect()
 }
 
-/// How the pages of a file are stored.
+/// The compression of a file's pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Storage {
     Stored,
@@ -113,7 +113,8 @@ pub(crate) fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Ve
     tiff_stating(pages, storage, texts, &[])
 }
 
-/// Returns a TIFF of these pages, each with the texts that `texts` gives it, the first with further numbers.
+/// Returns a TIFF of these pages, each with the texts that `texts` gives it, the first with further
+/// numeric tags.
 fn tiff_stating(
     pages: &[Page],
     storage: Storage,
@@ -257,7 +258,7 @@ fn what_the_first_page_says_holds_for_all() {
     for name in ["ome", "top"] {
         assert!(pages_of(&place.path(format!("out/{name}.tif"))) == expected, "{name}");
     }
-    // The least level of each page; that of the first is none of the others'.
+    // The least level of each page; that of the first page does not occur in the others.
     let level = |page: &Page| *page.samples.iter().min().unwrap();
     let mut pages = pages;
     let none = level(&pages[0]);
@@ -267,7 +268,7 @@ fn what_the_first_page_says_holds_for_all() {
     place.run("holes --out out").exits(0);
     for (before, after) in pages.iter().zip(pages_of(&place.path("out/a.tif"))) {
         let is_hole = before.samples.iter().map(|&sample| sample == none);
-        // Alpha tells the holes from the rest in the slot.
+        // Alpha marks the holes in the slot.
         let levels = after.iter().step_by(2);
         assert!(is_hole.eq(levels.map(|&sample| sample == none)));
     }
@@ -282,7 +283,7 @@ fn pages_that_only_the_description_tells_of_are_written_back_the_same_way() {
         ("tifffile", "{\"shape\": [9, 33, 31], \"truncated\": true}"),
     ] {
         let first = tiff(&pages[..1], Storage::Stored, |_| vec![(DESCRIPTION, description.into())]);
-        // The directory, which lies behind the first page, moves behind all of them.
+        // The directory, which follows the first page, moves to the end of all pages.
         let (mut file, length) = (first.clone(), pages[0].bytes().len());
         let (head, tail) = (8 + length, first.len() - 8 - length);
         let rest: Vec<u8> = pages[1..].iter().flat_map(Page::bytes).collect();

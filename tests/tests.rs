@@ -1,7 +1,9 @@
-//! Black-box tests of the binary and the library, in a single test program, so that it is linked only once.
+//! Black-box tests of the binary and the library, in a single test program, which is linked only
+//! once.
 //!
-//! `HISTEQD_BIN` overrides the binary under test, histeqd-faulty. Tests that need a GPU report that they are skipped where there is none, or fail
-//! there with `HISTEQD_REQUIRE_CUDA=1`; those that need a server do so with `HISTEQD_REQUIRE_SERVERS=1`. All that was skipped is listed at the end.
+//! `HISTEQD_BIN` overrides the binary under test, histeqd-faulty. Without a GPU, tests that need
+//! one are reported as skipped, or fail with `HISTEQD_REQUIRE_CUDA=1`; tests that need a server are
+//! treated likewise by `HISTEQD_REQUIRE_SERVERS=1`. All skipped tests are listed at the end.
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 

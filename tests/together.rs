@@ -1,4 +1,5 @@
-//! `--together`: one table of levels for the pages of a file, the pictures of a folder, or all, made of the sum of their histograms.
+//! `--together`: one table of levels for the pages of a file, the pictures of a folder, or all,
+//! made of the sum of their histograms.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +7,18 @@ use std::path::Path;
 use crate::harness::{Place, Ran};
 use crate::stacks::{Page, Storage, equalized_by, pages_of, plain};
 
-/// Pages of a scene whose exposure differs from frame to frame.
+/// Pages of a scene with an exposure that differs from frame to frame.
 fn frames(count: usize) -> Vec<Page> {
     (0..count).map(|number| Page::new(number, 64, 48)).collect()
 }
 
-/// Returns what pages become with the table of levels of all of them, as the textbook says.
+/// Returns pages equalized by the one table of levels of them all, by the textbook's formula.
 fn together(pages: &[&Page]) -> Vec<Vec<u16>> {
     let lut = table(pages.iter().flat_map(|page| page.samples().iter().copied()), 65_536);
     pages.iter().map(|page| equalized_by(page, &lut)).collect()
 }
 
-/// Returns the table for samples of so many levels, as the textbook says.
+/// Returns the table for samples of so many levels, by the textbook's formula.
 pub(crate) fn table(samples: impl Iterator<Item = u16>, levels: usize) -> Vec<u16> {
     let mut counts = vec![0_u128; levels];
     samples.for_each(|sample| counts[usize::from(sample)] += 1);
@@ -47,7 +48,7 @@ fn the_pages_of_a_file_stay_comparable() {
     place.file("in/single.tif", plain(&pages[..1], Storage::Lzw));
     place.run("in --out file --together file").exits(0);
     assert!(pages_of(&place.path("file/a.tif")) == together(&references(&pages)));
-    // Its mean levels rise from frame to frame, as those of the scene do.
+    // The mean levels of the file rise from frame to frame, like those of the scene.
     let mean = |page: &[u16]| page.iter().map(|&sample| u64::from(sample)).sum::<u64>() / page.len() as u64;
     let means: Vec<_> = pages_of(&place.path("file/a.tif")).iter().map(|page| mean(page)).collect();
     assert!(means.is_sorted() && means[29] > means[0] + 10_000, "{means:?}");
@@ -84,7 +85,7 @@ fn the_pictures_of_each_folder_or_all_have_one_table() {
             assert!(samples(&place, format!("folder/{folder}/{number:02}.pgm")) == *expected, "{number}");
         }
     }
-    // Whether pictures stay in memory or are decoded again, on whatever device: the same.
+    // The outputs are the same whether pictures stay in memory or are decoded again, on any device.
     let all = together(&references(&pages));
     let ways = ["--threads 1", "--memory 1MiB --threads 3", "--devices cpu-workers:2", "--threads 8"];
     for (number, flags) in ways.into_iter().enumerate() {
@@ -126,11 +127,11 @@ fn a_file_several_pages_of_which_fail_at_once_is_left_out_once() {
     for page in &damaged {
         let packed = Storage::Deflate.packed(&page.bytes());
         let at = memchr::memmem::find(&stack, &packed).unwrap();
-        // Its checksum, so that all is decoded before.
+        // A damaged checksum shows only once all data are decoded.
         stack[at + packed.len() - 1] ^= 1;
     }
     place.file("in/0/a.tif", stack);
-    // Which pages are under way at the same time is another each time.
+    // The pages under way at the same time differ from run to run.
     for run in 0..40 {
         place.run("in --out out --together folder --threads 4 --overwrite").exits(1).says("a.tif: page ");
         for (number, expected) in together(&references(&pages)).iter().enumerate() {
@@ -200,7 +201,7 @@ fn counts_of_several_runs_add_up_to_those_of_one() {
             place.read(format!("two/{name}")) == expected && place.read(format!("three/{name}")) == expected
         );
     }
-    // The same files again are the same settings, and another content is not.
+    // The same files again are the same settings; another content is not.
     place.run(&format!("in --out two {luts}")).exits(0).says("10 already done");
     place.run("histogram in/0 --counts counts/1.json").exits(0);
     place.run(&format!("in --out two {luts}")).exits(0).says("Done: 10 pictures");

@@ -1,4 +1,5 @@
-//! `--tiles XxYxZ`: CLAHE of stacks with boxes as tiles. What the library makes of a whole volume is compared with its definition in NumPy elsewhere.
+//! `--tiles XxYxZ`: CLAHE of stacks with boxes as tiles. The library's results for a whole volume
+//! are compared with their definition in NumPy elsewhere.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +48,7 @@ fn a_stack_is_one_volume_whatever_happens_to_its_pages() {
             assert!(found == equalized(&samples(pages), &operation), "{name}, {way}");
         }
     }
-    // The levels that occur are those of all pages.
+    // The occurring levels are those of all pages.
     place.run("in/a.tif --out auto --method clahe --tiles 3x2x4 --strength 0.5").exits(0);
     let operation = Operation { strength: Strength::thousandths(500).unwrap(), ..boxes(ClipLimit::Auto) };
     assert!(pages_of(&place.path("auto/a.tif")) == equalized(&samples(&pages), &operation));
@@ -55,7 +56,7 @@ fn a_stack_is_one_volume_whatever_happens_to_its_pages() {
     let expected = equalized(&samples(&pages), &boxes(ClipLimit::Times(2.5)));
     let last = pages_of(&place.path("files/a/a-00009.tif"));
     assert!(last == expected[8..]);
-    // Done is done.
+    // Outputs are skipped until the settings change.
     place
         .run("in --out out0 --method clahe --tiles 3x2x4 --clip-limit 2.5")
         .exits(0)
@@ -85,7 +86,7 @@ fn frames_of_a_dicom_are_slices() {
     assert!(found.1 == volume && pages > 1);
 }
 
-/// Returns the layout of a page, the samples of all pages, and how many there are.
+/// Returns the layout of a page, the samples of all pages, and their number.
 fn read(path: &Path) -> (Layout, Vec<u16>, usize) {
     let (mut file, mut buffer) = (fs::File::open(path).unwrap(), Vec::new());
     let layout =
@@ -168,7 +169,7 @@ fn the_files_of_a_folder_are_one_volume_and_are_done_again_together() {
         are(&format!("out{number}/b"), &pages[..3]);
     }
     place.run(&format!("in --out out0 {OF_FILES}")).exits(0).says("Skipped: 14 already done");
-    // What changed or came is made with all others of its volume.
+    // A changed or new slice is made with all others of its volume.
     pages[4] = Page::new(90, LAYOUT.width, LAYOUT.height);
     write(5, &pages[4]);
     place.run(&format!("in --out out0 {OF_FILES}")).exits(0).says("Done: 11 pictures");
@@ -206,7 +207,7 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
     );
     place.file("damaged/s2.tif", "II*\0 no more");
     refused("damaged", &["damaged/s1.tif: damaged/s2.tif, of the same volume, failed"]);
-    // There is no telling of which series it is.
+    // A damaged DICOM file belongs to an unknown series.
     place.file("damaged/s2.tif", [&[0; 128][..], b"DICM\x02\0\0\0UL"].concat());
     refused("damaged", &["damaged/s1.tif: damaged/s2.tif, of the same volume, failed"]);
     place.file("stack/s2.tif", plain(&pages, Storage::Stored));
@@ -215,7 +216,7 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
         &["it has several pages, which are a volume by themselves", "stack/s2.tif, of the same volume"],
     );
     refused("one", &["it is one picture", "without others in its folder"]);
-    // What would have the output of another is no slice, and lacks in the volume.
+    // A file with the output of another is no slice, and is missing from the volume.
     write_slice(&place, "shared", 1, &pages[0]);
     write_slice(&place, "shared", 2, &pages[1]);
     place.file("shared/s2.pgm", pages[1].pgm());

@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use crate::harness::{Place, checked_by};
 
-/// An image of 8 bits, whose chunks are stored as they are, in the form of Zarr 2 and OME-Zarr 0.4.
+/// An image of 8 bits with uncompressed chunks, in the form of Zarr 2 and OME-Zarr 0.4.
 pub(crate) struct Image {
     /// Channels, rows and columns.
     shape: [usize; 3],
-    /// Rows and columns of a chunk, which is of one channel.
+    /// Rows and columns of a chunk of one channel.
     chunk: [usize; 2],
     samples: Vec<u8>,
 }
 
 impl Image {
-    /// Returns one whose channels are of different brightness.
+    /// Returns an image with channels of different brightness.
     pub(crate) fn of(shape: [usize; 3], chunk: [usize; 2]) -> Self {
         let [channels, rows, columns] = shape;
         let places =
@@ -46,7 +46,8 @@ impl Image {
         Self { shape: [channels, rows, columns], chunk: self.chunk, samples }
     }
 
-    /// Returns the image each channel of which is equalized: `floor((2 * (c[i] - h[m]) * 255 + d) / (2 * d))`.
+    /// Returns the image with each channel equalized: `floor((2 * (c[i] - h[m]) * 255 + d) / (2 *
+    /// d))`.
     fn equalized(&self) -> Self {
         let samples = self.samples.chunks(self.shape[1] * self.shape[2]).flat_map(|channel| {
             let up_to = |level: u8| channel.iter().filter(|sample| **sample <= level).count();
@@ -88,7 +89,7 @@ impl Image {
         self.chunks().into_iter().for_each(|(name, samples)| place.file(format!("{folder}/{name}"), samples));
     }
 
-    /// Writes the image with a smaller array, and what else may lie beside it.
+    /// Writes the image with a smaller array, and with labels.
     pub(crate) fn write(&self, place: &Place, folder: &str) {
         place.file(format!("{folder}/.zgroup"), r#"{"zarr_format": 2}"#);
         place.file(format!("{folder}/.zattrs"), ATTRIBUTES.replace("PATH", "1"));
@@ -172,7 +173,7 @@ fn windows_of_channels_become_those_of_their_new_levels() {
         assert_eq!([&window["start"], &window["end"]], [&ends[0], &ends[1]]);
         assert_eq!([&window["min"], &window["max"]], [&serde_json::json!(0), &ends[1]]);
     }
-    // One of a channel that there is not stays.
+    // The window of a channel that does not exist stays.
     assert_eq!(found["omero"]["channels"][2]["window"]["end"], 60);
     let told: serde_json::Value = serde_json::from_str(&attributes).unwrap();
     assert_eq!(found["multiscales"], told["multiscales"]);
@@ -189,7 +190,7 @@ fn an_image_is_done_again_when_any_of_it_changed_and_takes_the_place_of_its_outp
     place.run("in --out out --devices cpu").exits(0).says("Done: 1 picture");
     assert_ne!(place.read("out/a.zarr/0/0/0/0"), image.equalized().chunks()[0].1);
     assert_eq!(place.tree("out").iter().filter(|name| name.contains(".histeqd")).count(), 0);
-    // A folder that is no image is somebody's.
+    // A folder that is no image is foreign, and stays.
     place.file("other/a.zarr/precious", "kept");
     place.run("in --out other --devices cpu").exits(1).says("a folder is in the way of the output");
     assert_eq!(place.tree("other"), ["a.zarr/precious"]);
@@ -267,13 +268,14 @@ fn temporaries(place: &Place, out: &str) -> Vec<PathBuf> {
     found.filter(|path| path.join("0").is_dir() && path.to_string_lossy().contains("/.histeqd-")).collect()
 }
 
-/// Returns of each chunk of the largest array, in C order, whether a temporary folder has it whole.
+/// Returns whether a temporary folder has each chunk of the largest array whole, in C order.
 fn noted(folder: &Path) -> Vec<bool> {
     let noted = fs::read(folder.join("0/.histeqd-written")).unwrap_or_default();
     noted.into_iter().map(|byte| byte == 1).collect()
 }
 
-/// Runs histeqd and kills it once it has written so many chunks of an image to `out`. Returns its temporary folder.
+/// Runs histeqd and kills it once it has written so many chunks of an image to `out`. Returns its
+/// temporary folder.
 fn kill_at(place: &Place, arguments: &str, chunks: usize) -> PathBuf {
     let has_so_many = |folder: &PathBuf| noted(folder).iter().filter(|is_whole| **is_whole).count() >= chunks;
     for _ in 0..20 {
@@ -288,13 +290,14 @@ fn kill_at(place: &Place, arguments: &str, chunks: usize) -> PathBuf {
             assert!(!place.path("out/a.zarr").exists());
             return folder;
         }
-        // It was faster.
+        // The run ended first.
         fs::remove_dir_all(place.path("out")).unwrap();
     }
     panic!("{arguments} could not be killed in time");
 }
 
-/// Returns when each chunk that is noted in a temporary folder was written.
+/// Returns the chunks that are noted in a temporary folder, with the times at which they were
+/// written.
 fn times(image: &Image, folder: &Path) -> Vec<(String, SystemTime)> {
     let names = image.chunks().into_iter().map(|(name, _)| name).zip(noted(folder));
     let times = names.filter(|(_, is_whole)| *is_whole).map(|(name, _)| {
@@ -304,7 +307,8 @@ fn times(image: &Image, folder: &Path) -> Vec<(String, SystemTime)> {
     times.collect()
 }
 
-/// Returns the name of a chunk with so many on both sides that are noted in a temporary folder: what is done at once has no more.
+/// Returns the name of a chunk with `at_once` noted chunks of a temporary folder on both sides: no
+/// more are under way at once.
 fn amid(image: &Image, folder: &Path, at_once: usize) -> String {
     let noted = noted(folder);
     let is_amid = |at: &usize| noted[at - at_once..at + at_once].iter().all(|is_whole| *is_whole);
@@ -321,7 +325,7 @@ fn change_secretly(place: &Place, name: &str) {
 
 #[test]
 fn a_run_goes_on_where_others_were_killed_and_makes_the_same_bytes() {
-    // What is under way at once may change meanwhile.
+    // The number of chunks under way at once may change between runs.
     for (shape, flags, [little, more], at_once) in [
         ([2, 1600, 1000], "", ["--memory 4MiB --threads 1", "--memory 6MiB --threads 2"], 200),
         ([8, 320, 320], "--method clahe", ["--threads 1", "--threads 2"], 50),

@@ -1,4 +1,4 @@
-//! Tells whoever builds it what is missing on the machine, and what that costs.
+//! Whether libjpeg is built with vector instructions, which wild samples depend on.
 
 use std::env;
 use std::process::Command;
@@ -9,9 +9,5 @@ fn main() {
     let is_x86 = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|processor| processor.starts_with("x86"));
     if is_x86 && Command::new("nasm").arg("-v").output().is_err() {
         println!("cargo::rustc-cfg=scalar_libjpeg");
-        println!(
-            "cargo::warning=nasm is not installed: everything works, but slower for JPEGs that only libjpeg reads (arithmetic coding, rare \
-             samplings). To mend that: sudo apt-get install nasm && cargo clean --package mozjpeg-sys --package histeqd-codec"
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! What all targets have in common.
+//! The common part of all targets.
 
 use histeqd_fuzz_targets::PeakAlloc;
 

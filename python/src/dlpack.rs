@@ -1,4 +1,5 @@
-//! Tensors in the memory of GPUs, lent to this module and by it through DLPack: <https://dmlc.github.io/dlpack/latest/>.
+//! Tensors in the memory of GPUs, lent to this module and by it through DLPack:
+//! <https://dmlc.github.io/dlpack/latest/>.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -66,7 +67,7 @@ struct DlManagedTensorVersioned {
     tensor: DlTensor,
 }
 
-/// What a capsule holds, which has to be given back.
+/// The content of a capsule, which has to be given back.
 enum Managed {
     Legacy(NonNull<DlManagedTensor>),
     Versioned(NonNull<DlManagedTensorVersioned>),
@@ -100,7 +101,7 @@ impl Managed {
     /// Returns the tensor, and whether it must not be written.
     fn tensor(&self) -> PyResult<(&DlTensor, bool)> {
         match self {
-            // SAFETY: whoever made the capsule keeps what it holds until the deleter is called.
+            // SAFETY: the maker of the capsule keeps its content until the deleter is called.
             Self::Legacy(managed) => Ok((unsafe { &managed.as_ref().tensor }, false)),
             Self::Versioned(managed) => {
                 // SAFETY: as above; the version comes first in every version.
@@ -117,7 +118,7 @@ impl Managed {
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        // SAFETY: it was taken out of its capsule, so its deleter is called here and nowhere else.
+        // SAFETY: it was taken out of its capsule: its deleter is called only here.
         unsafe {
             match self {
                 Self::Legacy(managed) => {
@@ -135,7 +136,7 @@ impl Drop for Managed {
     }
 }
 
-/// A tensor in the memory of a GPU that somebody else lends.
+/// A borrowed tensor in the memory of a GPU.
 #[pyclass(frozen)]
 pub(crate) struct Borrowed {
     _managed: Managed,
@@ -149,14 +150,15 @@ pub(crate) struct Borrowed {
     pub(crate) is_read_only: bool,
 }
 
-// SAFETY: the tensor is not changed, and a deleter may be called by any thread that holds the interpreter, as Python drops objects.
+// SAFETY: the tensor is not changed, and a deleter may be called by any thread that holds the
+// interpreter, as Python drops objects.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above.
 unsafe impl Sync for Borrowed {}
 
 #[pymethods]
 impl Borrowed {
-    /// Takes the tensor out of what `__dlpack__` returned.
+    /// Takes the tensor out of the capsule that `__dlpack__` returned.
     #[new]
     fn new(capsule: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let managed = Managed::take(capsule)?;
@@ -221,7 +223,7 @@ fn contiguous(shape: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// A tensor that this module allocated, to be passed on to whatever takes DLPack.
+/// A tensor that this module allocated, for any consumer of DLPack.
 #[pyclass(frozen)]
 pub(crate) struct Exported {
     pub(crate) device: u32,
@@ -233,7 +235,7 @@ pub(crate) struct Exported {
     stream: usize,
 }
 
-/// What a tensor that was passed on holds until it is deleted.
+/// The memory of an exported tensor until it is deleted.
 struct Lent {
     // The list of sides, which `managed` points to.
     _shape: Vec<i64>,
@@ -252,7 +254,7 @@ impl Exported {
         let elements: i64 = shape.iter().product();
         let bytes = elements as u64 * u64::from(bits) / 8;
         let gpu = Gpu::get(device).map_err(failed)?;
-        // SAFETY: the stream is the one that whoever made the pictures named.
+        // SAFETY: the stream is the one that the maker of the pictures named.
         let entered = unsafe { gpu.stream(stream) }.map_err(failed)?;
         let at = entered.allocate(bytes).map_err(failed)?;
         Ok(Self { device, at, shape, code, bits, stream })
@@ -263,7 +265,8 @@ impl Drop for Exported {
     fn drop(&mut self) {
         // In the order of the legacy default stream: the one it was made in may be gone.
         let Ok(gpu) = Gpu::get(self.device) else { return };
-        // SAFETY: it is a stream of every context; whoever used the tensor in others has waited for these, as DLPack demands.
+        // SAFETY: it is a stream of every context; a user of the tensor in other streams has waited
+        // for these, as DLPack demands.
         let Ok(stream) = (unsafe { gpu.stream(1) }) else { return };
         // SAFETY: allocated by `new`, freed once.
         let _ = unsafe { stream.free(self.at) };
@@ -272,7 +275,8 @@ impl Drop for Exported {
 
 #[pymethods]
 impl Exported {
-    /// Returns a capsule. `stream`: the one in which the consumer will use it, which is made to wait for its content.
+    /// Returns a capsule. `stream`: the one in which the consumer will use it, which is made to
+    /// wait for its content.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: Bound<'py, Self>,
@@ -320,17 +324,18 @@ impl Exported {
     }
 }
 
-/// Deletes what was passed on.
+/// Deletes an exported tensor.
 unsafe extern "C" fn delete(managed: *mut DlManagedTensor) {
     // SAFETY: the context is the box that `__dlpack__` leaked; a deleter is called once.
     let lent = unsafe { Box::from_raw((*managed).context.cast::<Lent>()) };
-    // Python's objects are let go of by a thread that holds the interpreter.
+    // Python's objects are released by a thread that holds the interpreter.
     Python::attach(|_| drop(lent));
 }
 
-/// Deletes what is still in a capsule that nobody took it out of.
+/// Deletes the content of a capsule, if it has not been taken out.
 unsafe extern "C" fn delete_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls this with the capsule; if it still has its first name, its content was not taken.
+    // SAFETY: Python calls this with the capsule; if it still has its first name, its content was
+    // not taken.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) != 0 {
             delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());

@@ -12,7 +12,8 @@ pub(crate) fn failed(error: Error) -> PyErr {
     }
 }
 
-/// Returns the exception for an argument that `histeqd/*.py` should have refused, in words for users. Memory is touched only behind these checks.
+/// Returns the exception for an argument that `histeqd/*.py` should have refused, in words for
+/// users. Memory is touched only after these checks.
 pub(crate) fn unchecked(name: &str) -> PyErr {
     PyValueError::new_err(format!(
         "{name}: does not fit, and was not refused before; please report this as a fault of histeqd"

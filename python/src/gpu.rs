@@ -1,4 +1,5 @@
-//! The same functions for tensors in the memory of a GPU: what `histeqd/_gpu.py` calls. Nothing is copied or waited for.
+//! The same functions for tensors in the memory of a GPU, called by `histeqd/_gpu.py`. They neither
+//! copy nor wait.
 #![allow(unsafe_code)]
 
 use arrays::{Batch, Error, Gpu, Mask, Pictures, Stream};
@@ -64,7 +65,7 @@ impl Shaped {
         Ok(Self { layout, number, pictures: Pictures { at: tensor.at, pitch } })
     }
 
-    /// Returns the bytes from the first to behind the last.
+    /// Returns the addresses from the first byte to the end of the last.
     fn reach(&self) -> std::ops::Range<u64> {
         let last = self.pictures.at + u64::from(self.number.saturating_sub(1)) * self.pictures.pitch;
         self.pictures.at..last + if self.number == 0 { 0 } else { self.layout.bytes() }
@@ -74,7 +75,7 @@ impl Shaped {
         Batch::to_read(self.layout, self.number, self.pictures)
     }
 
-    /// Returns these pictures with the place where results go.
+    /// Returns these pictures with the place for results.
     fn to_results(&self, out: &Borrowed, has_channels: bool) -> PyResult<Batch> {
         let to = Self::new(out, has_channels, "out")?;
         if to.layout != self.layout || to.number != self.number {
@@ -139,13 +140,13 @@ fn on_stream(
 ) -> PyResult<()> {
     py.detach(|| {
         let gpu = Gpu::get(device)?;
-        // SAFETY: the stream is the one that whoever made the pictures named.
+        // SAFETY: the stream is the one that the maker of the pictures named.
         work(&unsafe { gpu.stream(stream) }?)
     })
     .map_err(failed)
 }
 
-/// Enhances the contrast of pictures. Arrays come with whether they have channels.
+/// Enhances the contrast of pictures. An array comes with a flag whether it has channels.
 #[pyfunction]
 #[pyo3(signature = (array, out, operation, mask, reference, stream))]
 pub(crate) fn gpu_equalize(
@@ -178,7 +179,8 @@ pub(crate) fn gpu_equalize(
     };
     let operation = operation.0;
     on_stream(py, device, stream, |stream| {
-        // SAFETY: the tensors lend their memory, and whoever lent it ordered this stream behind what it is doing to it.
+        // SAFETY: the tensors lend their memory, and their owner has made this stream wait for its
+        // own work on it.
         unsafe { stream.equalize(&batch, &operation, reference.as_ref(), mask) }
     })
 }
@@ -248,7 +250,8 @@ pub(crate) fn gpu_luts(
     })
 }
 
-/// Sends pictures through LUTs: one for each plane that the operation equalizes, or, with one, all planes through that.
+/// Sends pictures through LUTs: one for each plane that the operation equalizes, or, with one, all
+/// planes through that.
 #[pyfunction]
 #[pyo3(signature = (array, out, luts, operation, stream))]
 pub(crate) fn gpu_apply(
@@ -280,7 +283,7 @@ pub(crate) fn gpu_apply(
     })
 }
 
-/// Fails unless a tensor has so many elements of this type, without gaps.
+/// Fails unless a tensor has this many elements of this type, without gaps.
 fn check_room(tensor: &Borrowed, elements: i64, dtype: &str) -> PyResult<()> {
     let mut stride = 1;
     let mut is_dense = true;

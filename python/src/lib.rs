@@ -1,9 +1,10 @@
-//! The Python module `histeqd._histeqd`: what `histeqd/__init__.py` calls once arguments are checked and arrays have four axes.
+//! The Python module `histeqd._histeqd`, called by `histeqd/__init__.py` once arguments are checked
+//! and arrays have four axes.
 //!
-//! Nothing here is public in Python. NumPy's memory is borrowed through rust-numpy, so that two calls at once cannot write the same array, and
-//! the interpreter is free while pictures are processed.
+//! It is private in Python. NumPy's memory is borrowed through rust-numpy: two calls at once cannot
+//! write the same array, and the interpreter is free while pictures are processed.
 
-// What Python passes is taken out of its objects for the call, so functions own it.
+// Values from Python are taken out of its objects for the call, and functions own them.
 #![allow(clippy::needless_pass_by_value)]
 
 mod dlpack;
@@ -31,14 +32,15 @@ use failure::unchecked;
 use pictures::{Kept, Planes, Task, Through};
 use views::Pair;
 
-/// How contrast is enhanced: a method, what is equalized in a colour picture, a strength in thousandths, and how many levels samples have if
-/// these are fewer than there is room for.
+/// How contrast is enhanced: a method, the equalized part of a colour picture, a strength in
+/// thousandths, and the number of levels if samples have fewer than their bits allow.
 #[pyclass(frozen, name = "Operation")]
 struct PyOperation(Operation);
 
 #[pymethods]
 impl PyOperation {
-    /// One LUT for the whole picture, from its histogram, whose counts a plateau cuts to its share in parts per million.
+    /// One LUT for the whole picture, from its histogram, with its counts cut by a plateau to its
+    /// share in parts per million.
     #[staticmethod]
     fn equalize(plateau: Option<u32>, color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
         let method = plateau.map_or(Method::Global, |share| Method::Plateau(Plateau { share }));
@@ -58,7 +60,8 @@ impl PyOperation {
         Self::new(Method::Match, color, strength, levels)
     }
 
-    /// A LUT for each tile; no clip limit means automatic, and tiles are a grid, of boxes if it has three sides, or a side.
+    /// A LUT for each tile; no clip limit means automatic, and tiles are a grid, of boxes if it has
+    /// three sides, or a side.
     #[staticmethod]
     fn clahe(
         clip_limit: Option<f64>,
@@ -76,7 +79,8 @@ impl PyOperation {
         Self::new(Method::Clahe(Clahe { clip_limit, tiles, noise }), color, strength, levels)
     }
 
-    /// The same after an exposure: its share of the range in thousandths, and what is passed over at the ends in parts per million.
+    /// The same after an exposure: its share of the range in thousandths, and the shares that are
+    /// skipped at the ends in parts per million.
     fn exposed(&self, share: u16, low: u32, high: u32) -> Self {
         let exposure = Exposure { share, ends: Stretch { low, high } };
         Self(Operation { exposure: (share > 0).then_some(exposure), ..self.0 })
@@ -95,7 +99,7 @@ impl PyOperation {
     }
 }
 
-/// Returns what is equalized in a colour picture.
+/// Returns the part of a colour picture that is equalized.
 fn colour_of(name: &str) -> PyResult<Colour> {
     match name {
         "luma" => Ok(Colour::Luma),
@@ -107,7 +111,7 @@ fn colour_of(name: &str) -> PyResult<Colour> {
     }
 }
 
-/// Returns how many levels there are; without a number, as many as there is room for.
+/// Returns the number of levels; without one, as many as the samples' bits allow.
 fn levels_of(number: Option<u32>) -> Levels {
     number.and_then(|number| u16::try_from(number).ok()).map_or(Levels::All, Levels::First)
 }
@@ -126,7 +130,8 @@ impl<'a, 'py> Typed<'a, 'py> {
     }
 }
 
-/// Fails where pictures cannot be read in place, or have sizes that the arithmetic does not take.
+/// Fails where pictures cannot be read in place, or have sizes that the arithmetic does not
+/// support.
 fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()> {
     let shape = array.shape();
     if !array.is_aligned() {
@@ -141,7 +146,8 @@ fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()>
     Ok(())
 }
 
-/// Fails where two samples of an array that is written may lie at the same address, as in a window that slides.
+/// Fails where two samples of an array that is written may lie at the same address, as in a sliding
+/// window.
 fn check_apart<S: Element>(array: &Bound<'_, PyArray4<S>>) -> PyResult<()> {
     if array.shape().contains(&0) {
         return Ok(());
@@ -174,7 +180,8 @@ fn beyond(name: &str, sample: usize, levels: Levels, depth: Depth) -> PyErr {
     PyValueError::new_err(text)
 }
 
-/// Borrows arrays and does `work` on their memory, without the interpreter, unless samples of colours are above the levels.
+/// Borrows arrays and does `work` on their memory, without the interpreter, unless samples of
+/// colours are above the levels.
 fn with_pair<S: Sample + Element>(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
@@ -267,8 +274,9 @@ fn equalize_pictures(
     }
 }
 
-/// Counts how often each level occurs: number, plane, level. Without `color`, every channel is counted, alpha included; with it, the
-/// planes that would be equalized. No sample may be above `levels`.
+/// Counts how often each level occurs: number, plane, level. Without `color`, every channel is
+/// counted, alpha included; with it, the planes that would be equalized. No sample may be above
+/// `levels`.
 #[pyfunction]
 #[pyo3(signature = (array, name, mask, color, levels, threads))]
 fn histograms<'py>(
@@ -313,7 +321,7 @@ fn histograms<'py>(
     }
 }
 
-/// Fails for more samples than the arithmetic takes.
+/// Fails for more samples than the arithmetic supports.
 fn check_counts(counts: &[u64], name: &str) -> PyResult<()> {
     let total = counts.iter().try_fold(0_u64, |total, &count| total.checked_add(count));
     match total {
@@ -360,7 +368,8 @@ fn luts<'py>(
     }
 }
 
-/// Sends pictures through LUTs of an operation: one for each plane that it equalizes, with an entry for each level that there is room for.
+/// Sends pictures through LUTs of an operation: one for each plane that it equalizes, with an entry
+/// for each level that the samples' bits allow.
 #[pyfunction]
 #[pyo3(signature = (source, out, luts, operation, threads))]
 fn apply_luts(

@@ -12,21 +12,22 @@ use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, 
 use crate::threads::{Threads, share, worthwhile};
 use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked};
 
-/// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the two.
+/// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the
+/// two.
 const BAND: usize = 1 << 16;
 
 /// Samples that are gathered at a time to be counted: enough for the fast ways of counting.
 const GATHERED: usize = 1 << 18;
 
-/// Which pixels of each picture count, those that are not 0: number, height, width.
+/// The pixels of each picture that count, marked by other values than 0: number, height, width.
 pub(crate) type Mask<'a> = ArrayView3<'a, u8>;
 
-/// Which planes are counted.
+/// The planes to count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Planes {
     /// Each channel, alpha included.
     Channels,
-    /// Those that are equalized.
+    /// The planes that are equalized.
     Equalized(Colour),
 }
 
@@ -81,7 +82,7 @@ impl<S: Sample> Counter<S> {
             return self.totals();
         }
         let height = picture.len_of(Axis(0));
-        // More parts than threads, so that none waits long for one that had to pause.
+        // More parts than threads, to keep any thread from waiting long for one that had to pause.
         let rows = height.div_ceil(4 * threads).max(GATHERED / (picture.len() / height)).max(1);
         let parts = (0..height).step_by(rows).map(|from| Slice::from(from..(from + rows).min(height)));
         let add = |counter: &mut Self, rows| {
@@ -160,7 +161,8 @@ pub(crate) fn histograms<S: Kept>(
     counts
 }
 
-/// Returns the greatest sample of the first `channels` if it is above so many levels. `threads` is as in [`worthwhile`].
+/// Returns the greatest sample of the first `channels` if it is above this many levels. `threads`
+/// is as in [`worthwhile`].
 pub(crate) fn beyond<S: Sample>(
     pictures: &ArrayView4<'_, S>,
     channels: usize,
@@ -181,7 +183,7 @@ pub(crate) fn beyond<S: Sample>(
     (highest >= levels.number(S::DEPTH)).then_some(highest)
 }
 
-/// What is done to the pictures of a call.
+/// The operation on the pictures of a call.
 pub(crate) struct Task<'a> {
     pub(crate) operation: Operation,
     /// The counts of the reference, if the method has one.
@@ -191,8 +193,8 @@ pub(crate) struct Task<'a> {
     pub(crate) threads: usize,
 }
 
-/// What a thread keeps from picture to picture, and the one that calls from call to call: for small pictures, fresh memory takes longer than the
-/// work.
+/// Memory that a thread keeps from picture to picture, and the calling one from call to call: for
+/// small pictures, fresh memory takes longer than the work.
 pub(crate) struct Worker<S> {
     counter: Counter<S>,
     luts: Vec<S>,
@@ -200,7 +202,8 @@ pub(crate) struct Worker<S> {
     buffer: Vec<S>,
 }
 
-/// The largest pictures, in samples, after which it is kept for the next call. It takes a few MiB then.
+/// The largest pictures, in samples, after which it is kept for the next call. It takes a few MiB
+/// then.
 const SMALL: usize = 1 << 20;
 
 impl<S> Default for Worker<S> {
@@ -235,7 +238,8 @@ impl<S: Kept> Worker<S> {
         Self { counter: counter.of(planes), luts, scratch, buffer }
     }
 
-    /// Keeps the first of those that worked on pictures of so many samples, which is that of the calling thread.
+    /// Keeps the first of the workers on pictures of this many samples, which is that of the
+    /// calling thread.
     fn keep(workers: Vec<Self>, samples: usize) {
         if samples <= SMALL {
             S::kept().set(workers.into_iter().next());

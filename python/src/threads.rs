@@ -1,4 +1,4 @@
-//! Work shared out among threads.
+//! Work shared among threads.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::thread;
 
 use equalize::{Executor, SAMPLES_A_THREAD};
 
-/// Returns how many of the threads that are allowed (0: one for each core) pay off for so many samples.
+/// Returns how many of the allowed threads (0: one for each core) pay off for this many samples.
 pub(crate) fn worthwhile(allowed: usize, samples: usize) -> usize {
     let worth = (samples / SAMPLES_A_THREAD).max(1);
     match allowed {
@@ -16,9 +16,11 @@ pub(crate) fn worthwhile(allowed: usize, samples: usize) -> usize {
     }
 }
 
-/// Does `work` on all items, on this many threads, each of which begins with a state from `start`. Returns the states.
+/// Does `work` on all items, on this many threads, each of which begins with a state from `start`.
+/// Returns the states.
 ///
-/// The threads last no longer than the call: a pool would not survive the `fork` of Python's multiprocessing.
+/// The threads last no longer than the call: a pool would not survive the `fork` of Python's
+/// multiprocessing.
 pub(crate) fn share<T: Send, W: Send>(
     threads: usize,
     items: impl Iterator<Item = T> + Send,
@@ -35,7 +37,7 @@ pub(crate) fn share<T: Send, W: Send>(
         state
     };
     thread::scope(|scope| {
-        // Where no more threads can be had, those that run do everything.
+        // If no more threads can be started, the running ones do everything.
         let others: Vec<_> =
             (1..threads).map_while(|_| thread::Builder::new().spawn_scoped(scope, run).ok()).collect();
         let mut states = vec![run()];
@@ -46,7 +48,7 @@ pub(crate) fn share<T: Send, W: Send>(
     })
 }
 
-/// So many threads, for one picture.
+/// This many threads, for one picture.
 pub(crate) struct Threads(pub(crate) usize);
 
 impl Executor for Threads {

@@ -1,4 +1,4 @@
-//! Pictures where they lie in memory, with any strides.
+//! Pictures in their place in memory, with any strides.
 
 use bytemuck::cast_slice_mut;
 use equalize::{Depth, Layout, Pixel, Sample};
@@ -8,9 +8,9 @@ use numpy::ndarray::{
 
 use crate::threads::share;
 
-/// The samples of pictures, and where the results go.
+/// The samples of pictures, and the place of the results.
 pub(crate) struct Pair<'a, S, D> {
-    /// Nothing if the samples lie where the results go.
+    /// `None` if the samples lie in the place of the results.
     pub(crate) source: Option<ArrayView<'a, S, D>>,
     pub(crate) out: ArrayViewMut<'a, S, D>,
 }
@@ -22,7 +22,7 @@ pub(crate) type Batch<'a, S> = Pair<'a, S, Ix4>;
 pub(crate) type Picture<'a, S> = Pair<'a, S, Ix3>;
 
 impl<S: Sample, D: Dimension> Pair<'_, S, D> {
-    /// Returns the samples as they are before anything is written.
+    /// Returns the samples before any write.
     pub(crate) fn before(&self) -> ArrayView<'_, S, D> {
         match &self.source {
             Some(source) => source.view(),
@@ -55,8 +55,9 @@ impl<S: Sample> Picture<'_, S> {
         })
     }
 
-    /// Lets `change` work on samples without gaps: from where they lie, if that is elsewhere, to where the results go. Those with gaps are
-    /// copied, those of results by way of `buffer`, by so many threads.
+    /// Lets `change` work on samples without gaps: from their own place, if that is elsewhere, to
+    /// the place of the results. Samples with gaps are copied, those of results by way of `buffer`,
+    /// by this many threads.
     pub(crate) fn change(
         &mut self,
         threads: usize,
@@ -84,7 +85,7 @@ impl<S: Sample> Picture<'_, S> {
     }
 }
 
-/// Copies the samples of a picture to where they lie without gaps, on so many threads.
+/// Copies the samples of a picture to a place without gaps, on this many threads.
 fn read_on<S: Sample>(threads: usize, picture: &ArrayView3<'_, S>, samples: &mut [S]) {
     let (height, row) = (picture.len_of(Axis(0)), samples.len() / picture.len_of(Axis(0)));
     let rows = height.div_ceil(threads);
@@ -99,7 +100,7 @@ pub(crate) fn layout<S: Sample>(picture: &ArrayView3<'_, S>) -> Layout {
     Layout { width: width as u32, height: height as u32, pixel: pixel(channels), depth }
 }
 
-/// Returns the pixel that has so many channels, 1 to 4.
+/// Returns the pixel that has this many channels, 1 to 4.
 pub(crate) const fn pixel(channels: usize) -> Pixel {
     match channels {
         1 => Pixel::Gray,
@@ -109,7 +110,7 @@ pub(crate) const fn pixel(channels: usize) -> Pixel {
     }
 }
 
-/// Copies the samples of a picture, which has as many, to where they lie without gaps.
+/// Copies the samples of a picture to a place without gaps, which has as many.
 pub(crate) fn read<S: Sample>(picture: &ArrayView3<'_, S>, samples: &mut [S]) {
     if let Some(source) = picture.as_slice() {
         return samples.copy_from_slice(source);
@@ -137,7 +138,7 @@ pub(crate) fn write<S: Sample>(samples: &[S], picture: &mut ArrayViewMut3<'_, S>
     }
 }
 
-/// Copies the samples of those pixels whose value in `mask` is not 0.
+/// Copies the samples of the pixels with a value in `mask` that is not 0.
 pub(crate) fn read_masked<S: Sample>(
     picture: &ArrayView3<'_, S>,
     mask: &ArrayView2<'_, u8>,

@@ -1,4 +1,4 @@
-//! The flags that say which configuration file is read.
+//! The flags that choose the configuration file.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Returns the file that is named, or the usual one unless there is to be none; and what it says.
+    /// Returns the named file, or the usual one unless there is to be none; and its content.
     ///
     /// # Errors
     /// If it cannot be used.

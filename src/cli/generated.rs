@@ -1,4 +1,4 @@
-//! What is generated from the definition of the command line: shell completions and manual pages.
+//! Files generated from the definition of the command line: shell completions and manual pages.
 
 use std::fs;
 use std::io;
@@ -61,7 +61,7 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
     let page = Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;
-    // The examples and tables after the help are broken into lines already, which `.nf` keeps.
+    // The examples and tables after the help are already broken into lines, which `.nf` keeps.
     let text = String::from_utf8_lossy(&text).replace(".SH EXTRA\n", ".SH NOTES\n.nf\n.in 1\n");
     fs::write(folder.join(page.get_filename()), text)
 }

@@ -150,7 +150,7 @@ impl HistogramCommand {
             ..Default::default()
         };
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
-        // What folders say is about outputs.
+        // Settings of folders concern outputs.
         settings.folder_settings = false;
         if settings.picture.operation.colour == Colour::Lab {
             return Err(Error::Usage("--color lab is not counted; all others are".to_owned()));
@@ -231,7 +231,7 @@ impl Choice for Counting {
     }
 }
 
-/// The keys that say how pictures are equalized before they are counted again.
+/// The keys that decide how pictures are equalized before they are counted again.
 const OF_METHODS: [&str; 12] = [
     "preset",
     "method",
@@ -247,10 +247,10 @@ const OF_METHODS: [&str; 12] = [
     "noise",
 ];
 
-/// The keys that say what is counted.
+/// The keys that decide which samples are counted.
 const OF_COUNTS: [&str; 5] = ["levels", "shift", "mask", "no-data", "color"];
 
-/// The keys that say which files are taken, and what they may cost.
+/// The keys that select files, and limit their costs.
 const OF_RUNS: [&str; 8] =
     ["include", "exclude", "links", "max-pixels", "max-bytes", "threads", "memory", "devices"];
 

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::config::Written;
 
-/// Which keys a command has.
+/// A command's choice of keys.
 pub(super) trait Choice {
     /// Returns the names of their flags, in the order of the help.
     fn flags() -> Vec<&'static str>;

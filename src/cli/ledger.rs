@@ -1,4 +1,4 @@
-//! The command lines of what asks a ledger, or a queue.
+//! The command lines of commands about a ledger, or a queue.
 
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ impl RetryCommand {
         }
     }
 
-    /// Returns the names, paths and globs of the pictures that are meant.
+    /// Returns the names, paths and globs that select pictures.
     pub fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
         // About a queue, there is no folder before them.
         self.out.iter().filter(|_| self.is_about_a_queue()).chain(&self.pictures)

@@ -1,4 +1,5 @@
-//! What `--out` names: a folder for all outputs, the file of the only one, or standard output.
+//! The destination that `--out` names: a folder for all outputs, the file of the only one, or
+//! standard output.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
@@ -10,21 +11,21 @@ use crate::fs::paths::{Shown, folder_of};
 use crate::source::{self, STANDARD_INPUT};
 use codec::{Format, names_unwritten};
 
-/// What stands for standard output.
+/// The name for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// Where the outputs of a run go.
+/// The destination of the outputs of a run.
 pub(super) struct Output {
     /// The folder that receives them; empty for standard output.
     pub(super) folder: PathBuf,
     pub(super) naming: Naming,
-    /// The format that the name of an output file says.
+    /// The format in the name of an output file.
     pub(super) format: Option<FormatName>,
 }
 
 impl Output {
-    /// Decides what `--out` names. It is a file if there is one input, no folder, and the name has the extension of a format that is
-    /// written; unless a folder of that name exists.
+    /// Decides the kind of `--out`. It is a file if there is one input, no folder, and the name has
+    /// the extension of a format that is written; unless a folder of that name exists.
     ///
     /// # Errors
     /// A sentence for the user, if the inputs cannot go there.

@@ -1,4 +1,4 @@
-//! The flags that say which of the pictures a run is for.
+//! The flags that choose the pictures of a run.
 
 use std::path::PathBuf;
 
@@ -37,10 +37,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns the shard that is meant, if any.
+    /// Returns the chosen shard, if any.
     ///
     /// # Errors
-    /// If the environment does not say it.
+    /// If the environment does not define it.
     pub(super) fn shard(&self) -> Result<Option<Shard>, Error> {
         self.shard.map(ShardChoice::resolve).transpose().map_err(Error::Usage)
     }

@@ -12,7 +12,7 @@ pub struct PresetsCommand {
     json: bool,
 }
 
-/// Returns what each preset sets: as text, a table of a configuration file's keys for each.
+/// Returns the keys of each preset: as text, a table of a configuration file's keys for each.
 pub fn presets(command: &PresetsCommand) -> String {
     if !command.json {
         return PRESETS.to_owned();

@@ -1,4 +1,4 @@
-//! The command lines of what works with a queue.
+//! The command lines of commands that work with a queue.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(crate) struct QueueArgs {
 }
 
 impl QueueArgs {
-    /// Returns what a new queue is limited to.
+    /// Returns the limits of a new queue.
     pub(crate) fn limits(&self) -> Limits {
         let usual = Limits::default();
         Limits {
@@ -67,12 +67,12 @@ impl QueueArgs {
     }
 }
 
-/// Returns who we are to the queue's server.
+/// Returns the credentials for the queue's server.
 pub(crate) fn access() -> Result<Access, Error> {
     Access::from_env().map_err(|why| Error::Usage(why.to_string()))
 }
 
-/// Checks the flags of who watches and publishes.
+/// Checks the flags of a watch that publishes.
 ///
 /// # Errors
 /// A sentence that names a flag that has no effect there.
@@ -189,7 +189,7 @@ pub struct WorkCommand {
 }
 
 impl WorkCommand {
-    /// Returns how much is told.
+    /// Returns the amount of reporting.
     pub(crate) fn style(&self) -> Style {
         Style::of(self.quiet, self.verbose)
     }
@@ -204,7 +204,7 @@ impl WorkCommand {
     }
 }
 
-/// The keys of who does the work.
+/// The keys of the machine that does the work.
 #[derive(Clone, Copy, Debug)]
 struct Working;
 

@@ -1,4 +1,4 @@
-//! What a command line that is invalid was most likely meant to be.
+//! Guesses at the intention of an invalid command line.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,20 +9,22 @@ use super::Cli;
 use crate::config;
 use crate::fs::paths::Shown;
 
-/// Returns an error message if there is a `-out`, which clap reads as `-o ut` and nobody means that way.
+/// Returns an error message if there is a `-out`, which clap reads as `-o ut`, though users mean
+/// `--out`.
 pub(super) fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
     let mut flags = words.iter().skip(1).take_while(|word| *word != "--");
     flags.any(|word| word == "-out").then(|| "`-out` is read as `-o ut`; did you mean --out?".to_owned())
 }
 
-/// Returns a sentence that says what an invalid command line was most likely meant to be.
+/// Returns a sentence with the likely intention of an invalid command line.
 pub(super) fn slip(words: &[OsString]) -> Option<String> {
     let word = words.get(1)?;
     let has_output = words.iter().any(|word| word == "--out" || word == "-o");
     if has_output { called_like_a_command(word) } else { None }.or_else(|| verb(word)).or_else(|| meant(word))
 }
 
-/// Returns a sentence that tells how to name a folder, if the first word is a folder and also a command that takes no `--out`.
+/// Returns a sentence on how to name a folder, if the first word is a folder and also a command
+/// that takes no `--out`.
 fn called_like_a_command(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| Path::new(word).is_dir())?;
     let cli = Cli::command();
@@ -32,7 +34,8 @@ fn called_like_a_command(word: &OsStr) -> Option<String> {
         .then(|| format!("`{word}` is a histeqd command; to process the folder of that name, write ./{word}"))
 }
 
-/// Returns a sentence that says how something is asked for that is no command, unless there is a file or folder of that name.
+/// Returns a sentence with the right command for a word that is not one, unless there is a file or
+/// folder of that name.
 pub(super) fn verb(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| !Path::new(word).exists())?;
     let way = match word.to_lowercase().as_str() {
@@ -51,8 +54,8 @@ pub(super) fn verb(word: &OsStr) -> Option<String> {
     Some(format!("there is no command, file or folder named {word}; what you mean may be {way}"))
 }
 
-/// Returns a sentence with the command that the first word is most likely a typo of, unless it is a flag, or there is a file or folder of
-/// that name.
+/// Returns a sentence with the command that the first word is most likely a typo of, unless it is a
+/// flag, or there is a file or folder of that name.
 fn meant(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| !word.starts_with('-') && !Path::new(word).exists())?;
     let cli = Cli::command();

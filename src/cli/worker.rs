@@ -36,7 +36,7 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    /// Returns what the worker is started with.
+    /// Returns the arguments that the worker is started with.
     pub fn args(&self) -> WorkerArgs {
         let unit = self.gpu.map_or(Unit::Cpu(self.cpu.unwrap_or_default()), Unit::Gpu);
         let (uuid, jpeg) = (self.uuid.clone(), self.jpeg);

@@ -1,7 +1,7 @@
-//! What this machine's buses and devices can do in a batch: `histeqd bench`.
+//! `histeqd bench`: the throughput of this machine's buses and devices in a batch.
 //!
-//! Pictures are made once in pinned slots and sent repeatedly through real worker processes and their lanes. This measures upload,
-//! kernels and download as in a batch, without files and codecs.
+//! Pictures are made once in pinned slots and sent repeatedly through real worker processes and
+//! their lanes. This measures upload, kernels and download as in a batch, without files and codecs.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ use lanes::{Order, Unit};
 pub struct Workload {
     /// The layout of the pictures.
     pub layout: Layout,
-    /// What the lanes do with them.
+    /// The operation that the lanes carry out.
     pub order: Order,
     /// The number of pictures that a worker has at a time.
     pub slots: u32,
@@ -37,11 +37,12 @@ pub struct Workload {
 pub struct Rate {
     /// Pictures per second, all workers together.
     pub pictures: f64,
-    /// Bytes of pixels per second from host memory to the devices and, if pictures are equalized, as many back.
+    /// Bytes of pixels per second from host memory to the devices and, if pictures are equalized,
+    /// as many back.
     pub bytes: f64,
 }
 
-/// Runs `histeqd bench` and returns what it prints.
+/// Runs `histeqd bench` and returns the text to print.
 ///
 /// # Errors
 /// When the command is invalid, and those of [`throughput`].
@@ -162,7 +163,7 @@ impl Worker {
 
     fn end(mut self) {
         self.channel.shut_down();
-        // The worker holds nothing worth waiting for, so failures do not matter.
+        // The worker holds no data worth waiting for: failures do not matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -182,7 +183,8 @@ fn unexpected(message: FromWorker) -> io::Error {
     }
 }
 
-/// Fills a slot with noise over a ramp, so that its histogram is neither flat nor narrow, and differs from slot to slot.
+/// Fills a slot with noise over a ramp, so that its histogram is neither flat nor narrow, and
+/// differs from slot to slot.
 fn fill(bytes: &mut [u8], seed: u32) {
     let mut state = u64::from(seed) + 1;
     for (at, byte) in bytes.iter_mut().enumerate() {
@@ -191,7 +193,7 @@ fn fill(bytes: &mut [u8], seed: u32) {
     }
 }
 
-/// Pixels of the largest picture that is measured with. Many are held at a time, in several forms.
+/// Pixels of the largest picture to measure with. Many are held at a time, in several forms.
 const MAX_PIXELS: u64 = 1 << 28;
 
 /// Reads a size such as 4096x3072.

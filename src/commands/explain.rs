@@ -1,4 +1,5 @@
-//! `histeqd explain`: with which settings outputs were made, by what is recorded on them and what a ledger knows.
+//! `histeqd explain`: the settings that outputs were made with, from the records on the outputs and
+//! from a ledger.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -21,7 +22,7 @@ use crate::words::Words;
 /// Returns the answer to `histeqd explain`.
 ///
 /// # Errors
-/// When an output is not there, or is no file.
+/// When an output does not exist, or is no file.
 pub fn describe(command: &ExplainCommand) -> Result<String, Error> {
     let explained = command.outputs.iter().map(|output| {
         let explained = Explained::of(output, command.state.as_deref())?;
@@ -30,7 +31,7 @@ pub fn describe(command: &ExplainCommand) -> Result<String, Error> {
     explained.collect()
 }
 
-/// Who tells the settings.
+/// Where the settings were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Source {
@@ -39,19 +40,19 @@ enum Source {
     Ledger,
 }
 
-/// What is known of how an output was made.
+/// All that is known about how an output was made.
 #[derive(Debug)]
 struct Explained {
     output: PathBuf,
     /// Its record.
     record: Option<Record>,
-    /// Whether it is as it was made, if histeqd made it.
+    /// Whether a file that histeqd made is unchanged since.
     is_untouched: Option<bool>,
-    /// The keys that decided what it looks like.
+    /// The keys that decided how it looks.
     keys: Option<(Vec<OutputKey>, Source)>,
     /// The file that it was made from.
     input: Option<PathBuf>,
-    /// Why the ledger does not tell.
+    /// Why the ledger could not be used.
     trouble: Option<String>,
 }
 
@@ -90,7 +91,7 @@ impl Explained {
         Ok(explained)
     }
 
-    /// Returns what an output itself tells.
+    /// Returns the explanation that an output's own record gives.
     fn by(
         output: &Path,
         record: Option<Record>,
@@ -102,7 +103,8 @@ impl Explained {
         Self { output: output.to_owned(), record, is_untouched, keys, input: None, trouble: None }
     }
 
-    /// Adds what a ledger knows of an output of this name, unless the output has the record of another.
+    /// Adds a ledger's entry on an output of this name, unless the output carries the record of
+    /// another picture.
     fn add(&mut self, recorded: Recorded, metadata: &Metadata) {
         let Recorded { input, stamp, settings, bytes_out } = recorded;
         let settings = PictureSettings::of_fingerprint(&settings);
@@ -182,7 +184,8 @@ fn write_keys(text: &mut String, keys: &[OutputKey], source: Source) -> fmt::Res
     if left.is_empty() { Ok(()) } else { writeln!(text, "  left at their defaults: {}", left.join(", ")) }
 }
 
-/// Returns how an output with one of these paths was made, by the ledger in `state`, or in the innermost folder above that has one.
+/// Looks up how an output with one of these paths was made, in the ledger in `state` or else in the
+/// innermost parent folder that has one.
 fn recorded(paths: &[PathBuf], state: Option<&Path>) -> Result<Option<Recorded>, LedgerError> {
     let above =
         paths.iter().flat_map(|path| path.ancestors().skip(1)).map(|folder| folder.join(ledger::FOLDER));

@@ -1,4 +1,5 @@
-//! `histeqd pause` and `histeqd resume`: have a running service begin no more pictures, and begin them again.
+//! `histeqd pause` and `histeqd resume`: make a running service begin no more pictures, and begin
+//! them again.
 
 use crate::cli::PauseCommand;
 use crate::commands::socket::{self, Answer};
@@ -7,7 +8,8 @@ use crate::fs::paths::Shown;
 use crate::ledger;
 use crate::progress::pictures;
 
-/// Has the service begin no more pictures; those in progress are finished. Returns what to tell the user.
+/// Makes the service begin no more pictures; it finishes those in progress. Returns the message for
+/// the user.
 ///
 /// # Errors
 /// When no service runs for the output folder, or it refuses.
@@ -16,7 +18,7 @@ pub fn pause(command: &PauseCommand) -> Result<String, Error> {
     Ok(format!("paused, with {waiting} waiting; `histeqd resume {}` goes on\n", Shown(&command.out)))
 }
 
-/// Has the service begin pictures again. Returns what to tell the user.
+/// Makes the service begin pictures again. Returns the message for the user.
 ///
 /// # Errors
 /// As for [`pause()`].
@@ -25,7 +27,7 @@ pub fn resume(command: &PauseCommand) -> Result<String, Error> {
     Ok(format!("resumed, with {waiting} waiting\n"))
 }
 
-/// Asks the service for a change. Returns how many pictures wait, in words.
+/// Sends the request for a change. Returns the number of waiting pictures, in words.
 fn ask(command: &PauseCommand, url: &str) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
     match socket::ask(&folder, "POST", url, "") {

@@ -1,4 +1,4 @@
-//! `histeqd retry`: has pictures that failed for good tried again.
+//! `histeqd retry`: another attempt at pictures that failed for good.
 
 use std::path::{Path, PathBuf};
 
@@ -15,19 +15,20 @@ const LONGEST_PATTERN: usize = 4096;
 /// The most wildcards in the globs together: each costs time and memory.
 const MOST_WILDCARDS: usize = 1000;
 
-/// Which of the failed pictures are meant.
+/// A selection of failed pictures.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Names and paths as they are, for a name may look like a glob. Empty: all are meant.
+    /// Names and paths, matched literally because a name may look like a glob. With no names and no
+    /// globs, all pictures match.
     names: Vec<PathBuf>,
     globs: Option<Selection>,
 }
 
 impl Wanted {
-    /// Takes names, paths, or their ends, and globs for these; none means all pictures.
+    /// Takes names, paths, or their ends, and globs for these; an empty list selects all pictures.
     ///
     /// # Errors
-    /// When a glob is invalid, or there are too many. The error is a sentence that says so.
+    /// A sentence, when a glob is invalid or there are too many.
     pub(crate) fn new(patterns: &[String]) -> Result<Self, String> {
         if patterns.iter().any(|pattern| pattern.len() > LONGEST_PATTERN) {
             return Err(format!("a pattern is longer than {LONGEST_PATTERN} bytes, as no path is"));
@@ -43,7 +44,7 @@ impl Wanted {
         Ok(Self { names: patterns.iter().map(PathBuf::from).collect(), globs })
     }
 
-    /// Returns whether a picture is meant.
+    /// Returns whether a picture matches.
     pub(crate) fn has(&self, input: &Path) -> bool {
         self.names.is_empty()
             || self.names.iter().any(|name| input.ends_with(name))
@@ -51,21 +52,22 @@ impl Wanted {
     }
 }
 
-/// Returns the ends of a path, from all of it to its name.
+/// Returns every suffix of a path, from the whole path to the file name alone.
 fn ends(path: &Path) -> impl Iterator<Item = PathBuf> {
     let parts: Vec<_> = path.components().collect();
     (0..parts.len()).map(move |first| parts[first..].iter().collect())
 }
 
-/// Returns how many signs of a pattern have a meaning in globs.
+/// Counts the characters of a pattern that are special in globs.
 fn wildcards(pattern: &str) -> usize {
     pattern.bytes().filter(|byte| b"*?[{\\".contains(byte)).count()
 }
 
-/// Has the pictures taken up again by the running service, or by the next one. Returns what to tell the user.
+/// Has the running service, or the next one, take up the pictures again. Returns the message for
+/// the user.
 ///
 /// # Errors
-/// When there is no ledger, another run uses it, or none of the failed pictures is meant.
+/// When there is no ledger, another run uses it, or no failed picture matches.
 pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     let folder = ledger::folder(command.out(), command.state.as_deref());
     let patterns = patterns(command)?;
@@ -99,7 +101,7 @@ fn text(path: &Path) -> Result<String, Error> {
         .ok_or_else(|| Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path))))
 }
 
-/// Returns the patterns, and for those that are paths from here also the whole path.
+/// Returns the patterns, and the absolute path of each that exists relative to the current folder.
 pub(crate) fn patterns(command: &RetryCommand) -> Result<Vec<String>, Error> {
     let mut patterns = Vec::new();
     for pattern in command.pictures() {

@@ -1,6 +1,8 @@
-//! The Unix socket by which a running service can be asked, in the folder of its ledger. It speaks HTTP, like `--listen`.
+//! The Unix socket that a running service answers on, in the folder of its ledger. It speaks HTTP,
+//! like `--listen`.
 //!
-//! The folder's path may be longer than the address of a Unix socket, so both ends reach it by way of an open file.
+//! The folder's path may be longer than the address of a Unix socket, so both ends reach it by way
+//! of an open file.
 
 use std::fmt;
 use std::fs::{Permissions, set_permissions};
@@ -27,16 +29,17 @@ const LONGEST_ANSWER: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Listening {
     folder: PathBuf,
-    /// Device and inode of the socket's name.
+    /// Device and inode of the socket.
     identity: (u64, u64),
 }
 
 impl Listening {
-    /// Creates the socket in `folder`, in the place of one that a killed process left. Who may read the file `like` there may connect. The
-    /// caller has the lock of the folder.
+    /// Creates the socket in `folder`, and replaces one that a killed process left. Whoever may
+    /// read the file `like` there may connect. The caller holds the lock of the folder.
     ///
     /// # Errors
-    /// Any I/O error, or that something else has the socket's name. Nothing but a socket is replaced, and no link is followed.
+    /// Any I/O error, or that a file of another kind has the socket's name. Only sockets are
+    /// replaced, and no link is followed.
     pub(crate) fn start(folder: &Path, like: &str) -> io::Result<(Self, OwnedFd)> {
         let opened = open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         match statat(&opened, FILE, AtFlags::SYMLINK_NOFOLLOW) {
@@ -52,12 +55,12 @@ impl Listening {
             return Err(io::Error::other("something else has taken its name"));
         }
         let readers = statat(&opened, like, AtFlags::SYMLINK_NOFOLLOW)?.st_mode & 0o444;
-        // To connect takes the permission to write.
+        // Connecting takes the permission to write.
         set_permissions(by_descriptor(&socket), Permissions::from_mode(readers | readers >> 1))?;
         Ok((Self { folder: folder.to_owned(), identity: identity(&bound) }, listener.into()))
     }
 
-    /// Returns whether the socket's name is gone, or is another file's.
+    /// Returns whether the socket has been removed, or another file has its name.
     pub(crate) fn is_lost(&self) -> bool {
         let there = statat(rustix::fs::CWD, self.folder.join(FILE), AtFlags::SYMLINK_NOFOLLOW);
         there.map_or_else(|errno| errno == Errno::NOENT, |there| identity(&there) != self.identity)
@@ -67,7 +70,8 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         if !self.is_lost() {
-            // A socket that stays is refused by the kernel, and replaced by the next service.
+            // A stale socket is harmless: the kernel refuses connections to it, and the next
+            // service replaces it.
             let _ = std::fs::remove_file(self.folder.join(FILE));
         }
     }
@@ -80,15 +84,16 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Returns the error for a service that does not do what it is asked for.
+/// Returns the error for a service that refuses a request.
 pub(super) fn refusal(why: impl fmt::Display) -> Error {
     Error::CannotRun(format!("the running service refuses: {why}"))
 }
 
-/// Asks the service that keeps its ledger in `folder`; `None` if none listens there.
+/// Sends a request to the service that keeps its ledger in `folder`; `None` if no service listens
+/// there.
 ///
 /// # Errors
-/// When there is one that may not be asked, or that does not answer.
+/// When a service listens but refuses the connection or does not answer.
 pub(crate) fn ask(folder: &Path, method: &str, url: &str, body: &str) -> io::Result<Option<Answer>> {
     let Some(mut stream) = connect(folder)? else { return Ok(None) };
     let until = Instant::now() + ANSWER_TIMEOUT;
@@ -119,7 +124,7 @@ fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
         Err(errno) => return Err(errno.into()),
     };
     match UnixStream::connect(by_descriptor(&socket)) {
-        // Its process was killed, or is another machine's.
+        // The socket's process was killed, or runs on another machine.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
         stream => stream.map(Some),
     }
@@ -149,7 +154,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, symlink};
 
-    /// A folder with a long path and a file `like` in it, which all may read.
+    /// Creates a folder with a long path, and a file `like` in it that everyone may read.
     fn folder() -> (tempfile::TempDir, PathBuf) {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("a".repeat(200));

@@ -1,4 +1,5 @@
-//! `histeqd status`: what the running service says, or what the ledger of an output folder knows, for people and for programs.
+//! `histeqd status`: the state of a running service, or else of the ledger of an output folder, for
+//! people and for programs.
 
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::fs::paths::Shown;
 use crate::ledger::{self, FailedPicture, FailureSearch, FoundFailures, Ledger, Report, ServiceReport};
 use crate::words::Words;
 
-/// How many seconds a service, which reports every few seconds, may be silent before it counts as gone.
+/// Seconds of silence after which a service, which reports every few seconds, counts as gone.
 const SILENT: u64 = 15;
 
 /// Returns the answer to `histeqd status`.
@@ -25,7 +26,7 @@ pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let url = if command.json { "/status" } else { "/status.txt" };
     let told = match socket::ask(&folder, "GET", url, "") {
         Ok(Some(Answer { status: 200, body })) => body,
-        // A service that may not be asked, or does not answer, has told its ledger what it could.
+        // If the service cannot be asked or does not answer, the ledger has its last report.
         _ => {
             let report = Ledger::read(&folder)?.ok_or_else(|| no_ledger(&folder))?.report()?;
             if command.json { json(&report) } else { text(&report) }
@@ -57,12 +58,12 @@ pub(crate) fn no_ledger(folder: &Path) -> Error {
     ))
 }
 
-/// Returns a report as one JSON object.
+/// Formats a report as one JSON object.
 pub fn json(report: &Report) -> String {
     serde_json::to_string(report).expect("numbers and texts")
 }
 
-/// Returns a report as lines.
+/// Formats a report as lines of text.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -106,14 +107,15 @@ fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
             "waiting   {} ready, {} incomplete, {} pausing after a failure, {} in progress, {} to be moved or deleted",
             service.waiting, service.incomplete, service.pausing, service.running, service.leaving
         )?;
-        // The counts above come from the ledger itself and are current; these are as old as the service's report.
+        // The counts above come from the ledger itself and are current; these are as old as the
+        // service's report.
         let age = service.seconds_ago;
         writeln!(to, "{}", if age > 0 { format!("; as of {} ago", time(age)) } else { String::new() })?;
     }
     Ok(())
 }
 
-/// Writes what stays in the inbox, and how the devices are.
+/// Writes why files stay in the inbox, and the state of each device.
 fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
     if let Some(why) = &service.staying {
         writeln!(to, "staying   {}", Words(why))?;
@@ -141,7 +143,8 @@ fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-/// Says when a picture is tried again, depending on who does it: the service that is there, its next start, or a later run.
+/// Returns when a picture is tried again, which depends on who does it: the running service, its
+/// next start, or a later run.
 fn again(retry: &FailedPicture, service: Option<&ServiceReport>) -> String {
     match retry.again_in_seconds {
         _ if service.is_none() => "at the next start".into(),

@@ -1,10 +1,11 @@
-//! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
+//! The keys that travel with a picture to another machine, which has the rest from its own command
+//! line and configuration file.
 
 use super::keys::{self, Role};
 use super::together::why_not_in_queue;
 use super::{JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
-/// A key that travels beside those that decide what outputs look like.
+/// A key that travels in addition to those that decide how outputs look.
 const OVERWRITE: &str = "overwrite";
 
 /// Returns whether a key travels.
@@ -13,17 +14,18 @@ fn travels(key: &str) -> bool {
 }
 
 impl Written {
-    /// Returns the keys that travel with a picture that has these settings, as far as they have another value than their defaults, as a
-    /// configuration file.
+    /// Returns the keys that travel with a picture with these settings, as a configuration file;
+    /// keys at their defaults are left out.
     pub(crate) fn carried(&self, picture: &PictureSettings) -> String {
         let overwrite = if self.overwrite == Some(true) { "overwrite = true\n" } else { "" };
         picture.keys().to_owned() + overwrite
     }
 
-    /// Returns these keys with those that travel taken from a text that `Written::carried` returned, and not from a preset either.
+    /// Returns these keys with all travelling keys replaced by those in a text that
+    /// `Written::carried` returned; presets do not set them either.
     ///
     /// # Errors
-    /// A sentence that says why that text is none.
+    /// A sentence that explains why the text is invalid.
     pub fn with_carried(self, text: &str) -> Result<Self, String> {
         let carried: toml::Table = text.parse().map_err(|why: toml::de::Error| why.message().to_owned())?;
         if let Some(key) = carried.keys().find(|key| !travels(key)) {
@@ -46,7 +48,8 @@ impl Written {
         self.first_of(Role::Worker)
     }
 
-    /// Returns the first of these keys that only has an effect in a service that does the work itself.
+    /// Returns the first of these keys that only has an effect in a service that does the work
+    /// itself.
     pub fn first_of_services(&self) -> Option<&'static str> {
         self.first_of(Role::Service)
     }
@@ -56,7 +59,7 @@ impl Written {
         keys::of(role).map(|key| key.name).find(|name| written.iter().any(|written| written == name))
     }
 
-    /// Checks that a picture with these keys can be done by others.
+    /// Checks that other machines can process a picture with these keys.
     ///
     /// # Errors
     /// A sentence for the user, about a key that cannot travel.

@@ -25,7 +25,7 @@ pub enum MethodName {
     Clahe,
 }
 
-/// What pictures are of, for which there is a set of keys.
+/// A subject of pictures for which there is a set of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
     /// Nothing in particular.
@@ -80,7 +80,7 @@ pub enum FramesChoice {
     Split,
 }
 
-/// What becomes of smaller versions of pictures.
+/// Treatment of the smaller versions of pictures that some files have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OverviewsChoice {
     /// They are made again.
@@ -137,7 +137,7 @@ impl fmt::Display for DepthChoice {
     }
 }
 
-/// What is equalized in a colour picture.
+/// The part of a colour picture that is equalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// The brightness; red, green and blue change by as much.
@@ -161,7 +161,8 @@ pub enum Color {
 }
 
 impl Color {
-    /// Returns what is equalized in a colour picture; one that becomes gray has no colours by then.
+    /// Returns which part of a colour picture is equalized; a picture that becomes gray has no
+    /// colours by then.
     pub(super) const fn equalized(self) -> Colour {
         match self {
             Self::Luma | Self::Gray | Self::Red | Self::Green | Self::Blue => Colour::Luma,
@@ -172,7 +173,7 @@ impl Color {
         }
     }
 
-    /// Returns the gray that colours become, if they do.
+    /// Returns the gray that colours are converted to, if they are.
     pub(super) const fn gray(self) -> Option<Gray> {
         match self {
             Self::Luma | Self::Hue | Self::Lab | Self::PerChannel | Self::Linked => None,
@@ -237,14 +238,14 @@ impl From<Format> for FormatName {
             Format::Bmp => Self::Bmp,
             Format::WebP => Self::WebP,
             Format::Gif => Self::Gif,
-            // They are not written, or only of their own kind.
+            // Not written at all, or only from inputs of the same format.
             Format::JpegXl | Format::Jpeg2000 | Format::Zarr => Self::Keep,
             Format::Dicom => Self::Dicom,
         }
     }
 }
 
-/// How much work goes into making PNGs small. (The first paragraphs are what shell completions say.)
+/// How much work goes into making PNGs small. (Shell completions show the first paragraph of each.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PngLevelName {
     /// Least work.

@@ -1,9 +1,9 @@
-//! `--devices`: how devices are named.
+//! `--devices`: names of devices.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which devices equalize.
+/// The devices that equalize.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// The GPUs that work, where they pay; otherwise the processor.
@@ -12,7 +12,8 @@ pub enum DeviceChoice {
     Cpu,
     /// Every GPU; one that cannot be used is an error.
     All,
-    /// This many worker processes that compute on the processor (`cpu-workers:2`), to try workers where there is no GPU.
+    /// This many worker processes that compute on the processor (`cpu-workers:2`), to try workers
+    /// where there is no GPU.
     CpuWorkers(u32),
     /// These GPUs, at least one; one that cannot be used is an error.
     Listed(Vec<DeviceName>),

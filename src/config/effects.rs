@@ -1,4 +1,4 @@
-//! Which keys have no effect, and what they need for one.
+//! Keys without an effect, and the condition that would give them one.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum RunKind {
 }
 
 impl Need {
-    /// Returns whether it is there, given all keys that are `used` and the kind of run.
+    /// Returns whether the condition holds, given all keys in use and the kind of run.
     fn is_met(self, used: &Written, run: RunKind) -> bool {
         let watches = run == RunKind::Watch;
         match self {
@@ -38,7 +38,8 @@ impl Need {
         }
     }
 
-    /// Returns whether the settings of folders may say it, beside the command line and the configuration file.
+    /// Returns whether the settings of folders, and not only the command line and the configuration
+    /// file, can fulfil it.
     const fn is_of_folders(self) -> bool {
         matches!(self, Self::Method(_) | Self::Ends | Self::Format(_))
     }
@@ -61,24 +62,27 @@ impl fmt::Display for Need {
 }
 
 impl Written {
-    /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run. With `folders`, which
-    /// may have settings of their own, what these may say is left to them.
+    /// Checks that every flag in `self` has an effect, given all keys that are `used` and the kind
+    /// of run. Flags that only lack a setting which a folder could add pass if `folders` may have
+    /// settings of their own.
     ///
     /// # Errors
-    /// A sentence that names a flag without an effect, and what it needs.
+    /// A sentence that names a flag without an effect, and its condition.
     pub fn check_effects(&self, used: &Self, run: RunKind, folders: bool) -> Result<(), String> {
         let mut idle = self.idle(used, run).filter(|(_, need)| !(folders && need.is_of_folders()));
         idle.next().map_or(Ok(()), |(flag, need)| Err(idle_flag(flag, need)))
     }
 
-    /// Returns the flags in `self` that have no effect with the keys that are `used` and that folders may give one, each with a sentence about it.
+    /// Returns the flags in `self` that have no effect with the keys that are `used` but could get
+    /// one from a folder's settings, each with a sentence about it.
     pub(crate) fn left_to_folders(&self, used: &Self) -> Vec<(&'static str, String)> {
         let idle = self.idle(used, RunKind::Watch).filter(|(_, need)| need.is_of_folders());
         idle.map(|(flag, need)| (flag, idle_flag(flag, need))).collect()
     }
 
-    /// Returns a sentence for every key of a `file`, `self`, that has no effect, given all keys that are `used`. Keys with
-    /// their default values are passed over, and so are those for other kinds of runs: one file serves them all.
+    /// Returns a sentence for every key of a `file`, `self`, that has no effect, given all keys
+    /// that are `used`. Keys with their default values are skipped, and so are those for other
+    /// kinds of runs: one file serves them all.
     pub fn without_effect(&self, used: &Self, file: &str) -> Vec<String> {
         let changed = self.differing(&Self::default());
         self.idle(used, RunKind::Watch)
@@ -87,7 +91,7 @@ impl Written {
             .collect()
     }
 
-    /// Returns the written keys that have no effect, each with what it needs.
+    /// Returns the written keys that have no effect, each with the condition for one.
     fn idle(&self, used: &Self, run: RunKind) -> impl Iterator<Item = (&'static str, Need)> {
         let (written, used) = (table(self), used.clone().completed());
         KEYS.iter()
@@ -96,7 +100,7 @@ impl Written {
     }
 }
 
-/// Returns whether a value asks for something: a switch that is off does not.
+/// Returns whether a value requests an effect: a switch that is off does not.
 fn is_set(value: &toml::Value) -> bool {
     value.as_bool() != Some(false)
 }

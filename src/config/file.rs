@@ -1,4 +1,4 @@
-//! The configuration file: which one is read, and the messages if it cannot be used.
+//! The configuration file: its place, and the error messages if it cannot be used.
 
 use std::env;
 use std::fs::File;
@@ -11,10 +11,11 @@ use super::{LinksChoice, Written, written};
 use crate::fs::paths::Shown;
 use crate::selection::{Links, Selection};
 
-/// More bytes than any configuration file has: what is longer is something else, or endless.
+/// More bytes than any configuration file has: a longer one is a file of another kind, or endless.
 const LONGEST: u64 = 1 << 20;
 
-/// Why a configuration file could not be used. Every message names the file, and the line and the key if they are known.
+/// Why a configuration file could not be used. Every message names the file, and the line and the
+/// key if they are known.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read at all.
@@ -57,7 +58,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong there.
+        /// The problem.
         message: String,
     },
 }
@@ -71,14 +72,14 @@ fn suggestion(key: &str, nearest: Option<&str>) -> String {
     }
 }
 
-/// Returns the file that is read if none is named: `$XDG_CONFIG_HOME/histeqd/config.toml`, or the same below `~/.config`. `None` if there
-/// is no such file.
+/// Returns the file that is read by default: `$XDG_CONFIG_HOME/histeqd/config.toml`, or the same
+/// below `~/.config`. `None` if it does not exist.
 pub fn default_path() -> Option<PathBuf> {
     let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
     Some(base.join("histeqd/config.toml")).filter(|path| path.exists())
 }
 
-/// Returns the whole path that an environment variable has.
+/// Returns an environment variable's value if it is an absolute path.
 fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
@@ -140,7 +141,8 @@ fn line_at(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Returns the key and the value at a byte offset of the text. `None` if there is no entry, or the text is not valid TOML.
+/// Returns the key and the value at a byte offset of the text. `None` if there is no entry, or the
+/// text is not valid TOML.
 fn entry_at(text: &str, at: usize) -> Option<(String, DeValue<'_>)> {
     let table = DeTable::parse(text).ok()?.into_inner();
     let (key, value) =
@@ -155,8 +157,8 @@ fn place_of(key: &str, text: &str) -> usize {
     known.unwrap_or(0)
 }
 
-/// Returns a description of what a key takes, if its value is of the wrong type or none of its choices. `None` if the parser's own message
-/// about the value says more.
+/// Describes the values that a key takes, for a value of the wrong type or outside its choices.
+/// `None` if the parser's own message about the value is more specific.
 fn wanted(key: &str, value: &DeValue<'_>) -> Option<String> {
     let (default, choices) = (written::default(key)?, written::choices(key));
     let is_plain = matches!(value, DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_));

@@ -1,4 +1,5 @@
-//! `histeqd.toml` in an input folder: keys for the pictures below it, checked like those of the configuration file.
+//! `histeqd.toml` in an input folder: keys for the pictures below it, checked like those of the
+//! configuration file.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -17,23 +18,24 @@ const LONGEST: u64 = 64 << 10;
 /// Why the settings of a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// A file of it, or of a folder above it, cannot be used.
+    /// A file in the folder, or in a folder above it, cannot be used.
     #[error(transparent)]
     File(#[from] ConfigError),
-    /// Together with the other settings they make no sense.
+    /// The combination with the other settings is invalid.
     #[error("{}: {why}", Shown(path))]
     Unfit {
         /// The innermost of the files.
         path: PathBuf,
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         why: String,
     },
 }
 
-/// Returns what the file of a folder says; `None` if there is none. The file is a regular one: a link is not followed.
+/// Reads the settings file of a folder; `None` if it has none. Only a regular file is read: a link
+/// is not followed.
 ///
 /// # Errors
-/// When there is one that cannot be used.
+/// When the file exists and cannot be used.
 pub(crate) fn read(folder: &Path) -> Result<Option<Written>, ConfigError> {
     let path = folder.join(FOLDER_SETTINGS);
     match content(folder) {
@@ -67,17 +69,18 @@ fn is_allowed(name: &str) -> bool {
     keys::of(Role::Output).chain(keys::of(Role::Preset)).any(|key| key.name == name && !key.is_elsewhere)
 }
 
-/// Returns the keys that a folder cannot set, whatever its preset, as they are in a run with the keys that are `written`.
+/// Returns the keys that a folder cannot set, whatever its preset, with their values in a run with
+/// the keys that are `written`.
 pub(super) fn beyond_folders(written: &Written) -> Written {
     let mut run = table(&written.clone().completed());
     run.retain(|key, _| !is_allowed(key));
     run.try_into().expect("keys and values are a table")
 }
 
-/// Returns what has the file's name in a folder.
+/// Returns the metadata of a folder's settings file, without following a link.
 ///
 /// # Errors
-/// When there is nothing, or that cannot be found out.
+/// When there is no such file, or it cannot be examined.
 pub(crate) fn metadata(folder: &Path) -> io::Result<fs::Metadata> {
     fs::symlink_metadata(folder.join(FOLDER_SETTINGS))
 }

@@ -1,4 +1,4 @@
-//! Which files of a folder have one histogram, told by their paths.
+//! Groups of files with one histogram, by a pattern of their paths.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,20 +8,23 @@ use std::str::FromStr;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// The most bytes that an expression may take once it is read. A folder's settings may have one.
+/// The most bytes that a compiled expression may take: a folder's settings may contain one.
 const LARGEST: usize = 1 << 20;
 
-/// A regular expression whose groups name what files have in common.
+/// A regular expression. Its capture groups are the parts of a path that the files of a group
+/// share.
 #[derive(Clone, Debug)]
 pub struct GroupPattern(Regex);
 
 impl GroupPattern {
-    /// Returns the name of the group that a file is of, given its path below the input folder; `None` if the expression is not found there.
+    /// Returns the name of a file's group, given its path below the input folder; `None` if the
+    /// expression does not match.
     pub fn group_of(&self, below: &Path) -> Option<OsString> {
         let captures = self.0.captures(below.as_os_str().as_bytes())?;
         let mut name = Vec::new();
         for group in captures.iter().skip(1) {
-            // No path has a zero byte. A group that takes no part is another than one that captures nothing.
+            // No path has a zero byte. A group that takes no part differs from one that captures an
+            // empty text.
             name.extend(if group.is_some() { b"\0+" } else { b"\0-" });
             name.extend(group.map_or(&b""[..], |group| group.as_bytes()));
         }
@@ -58,7 +61,7 @@ impl PartialEq for GroupPattern {
     }
 }
 
-/// What is wrong with an expression, and where, in one line.
+/// An error in an expression and its position, in one line.
 struct Wrong<'e>(&'e regex_syntax::Error);
 
 impl fmt::Display for Wrong<'_> {

@@ -1,4 +1,4 @@
-//! What follows from each key besides its value: what it decides, and what it needs for an effect.
+//! Facts about each key other than its value: the role it has, and the condition for an effect.
 
 use super::{FormatName, MethodName};
 use Need::{Ends, Format, InputsGo, Ledger, Listen, Mask, Method, Notify, Watch};
@@ -8,35 +8,36 @@ use Need::{Ends, Format, InputsGo, Ledger, Listen, Mask, Method, Notify, Watch};
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) role: Role,
-    /// Whether it is told to people even with its default value.
+    /// Whether people are shown it even with its default value.
     pub(super) is_told: bool,
-    /// Whether it names other places, or devices. Whoever may write to an input folder need not be allowed to have those read or used.
+    /// Whether it names other places, or devices. Write access to an input folder does not imply
+    /// the right to have those read or used.
     pub(super) is_elsewhere: bool,
-    /// What it needs for an effect, if anything.
+    /// The condition for an effect, if any.
     pub(super) need: Option<Need>,
 }
 
-/// What a key decides.
+/// The part of the work that a key controls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// What outputs look like.
+    /// How outputs look.
     Output,
     /// How a machine does its work.
     Worker,
-    /// How a service does what it watches itself.
+    /// How a service treats the files that it watches itself.
     Service,
-    /// What other keys say that nobody writes.
+    /// A set of values for other keys.
     Preset,
     /// Anything else.
     Run,
 }
 
-/// What a key needs for an effect.
+/// A condition for a key to have an effect.
 #[derive(Clone, Copy)]
 pub(super) enum Need {
     /// This method.
     Method(MethodName),
-    /// Something that goes by the darkest and the brightest samples.
+    /// A setting that uses the darkest and the brightest samples.
     Ends,
     /// Outputs that may have this format.
     Format(FormatName),
@@ -44,13 +45,13 @@ pub(super) enum Need {
     Mask,
     /// A service.
     Watch,
-    /// A service whose inputs do not stay.
+    /// A service that moves or deletes inputs.
     InputsGo,
-    /// A service that can be asked.
+    /// A service that listens for requests.
     Listen,
-    /// A service that tells of failures.
+    /// A service that reports failures.
     Notify,
-    /// A run that goes by the ledger.
+    /// A run with a ledger.
     Ledger,
 }
 
@@ -153,7 +154,7 @@ pub(super) const KEYS: [Key; 61] = [
     service("notify-quiet").needs(Notify),
 ];
 
-/// Returns the keys that decide this.
+/// Returns the keys with this role.
 pub(super) fn of(role: Role) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| key.role == role)
 }

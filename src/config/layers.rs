@@ -1,4 +1,5 @@
-//! Layers of keys: flags go over the configuration file, which goes over the preset, which goes over the defaults.
+//! Layers of keys: flags go over the configuration file, which goes over the preset, which goes
+//! over the defaults.
 
 use std::sync::LazyLock;
 
@@ -7,15 +8,17 @@ use merge::Merge;
 use super::written::table;
 use super::{OrAuto, OrNone, TileSize, TogetherChoice, Written, machine};
 
-/// The configuration file that comes with the program: every key with its default, commented out, so that a copy sets nothing.
+/// The configuration file that comes with the program: every key with its default, commented out,
+/// so that a copy sets nothing.
 pub(super) const SHIPPED: &str = include_str!("../../config.toml");
 
-/// The defaults are those that users read.
+/// The defaults, parsed from the file that users read.
 static DEFAULTS: LazyLock<Written> = LazyLock::new(|| {
     toml::from_str(&uncommented(SHIPPED)).expect("the file that comes with the program can be read")
 });
 
-/// Returns the text with its keys set. A `#` right before a letter hides a key; before a space, it begins a comment.
+/// Returns the text with its keys set. A `#` right before a letter hides a key; before a space, it
+/// begins a comment.
 pub(super) fn uncommented(text: &str) -> String {
     let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase());
     let lines = text.lines().map(|line| line.strip_prefix('#').filter(|line| is_key(line)).unwrap_or(line));
@@ -23,8 +26,10 @@ pub(super) fn uncommented(text: &str) -> String {
 }
 
 impl Written {
-    /// Returns every key of `self`, or of `below` if it was not written in `self`. A number of tiles in `self` also overrides a tile size
-    /// in `below`, and one way to say what has one histogram overrides the other.
+    /// Merges two layers: every key of `self`, or of `below` if `self` does not have it.
+    ///
+    /// A number of tiles in `self` also overrides a tile size in `below`, and `together` and
+    /// `together-by` override each other.
     #[must_use]
     pub fn over(mut self, below: Self) -> Self {
         self.tile_size = self.tile_size.or(self.tiles.map(|_| TileSize::Off));
@@ -40,7 +45,7 @@ impl Written {
         DEFAULTS.clone()
     }
 
-    /// Returns every key with a value: that of the preset if it was not written, or else the default.
+    /// Returns every key with a value: the preset's if it was not written, or else the default.
     #[must_use]
     pub(super) fn completed(self) -> Self {
         let preset = self.preset;
@@ -57,8 +62,9 @@ impl Written {
         all
     }
 
-    /// Returns all keys as a configuration file: what was written, and the preset and the defaults for the rest. `auto` stays `auto`, so that
-    /// the file is right on other machines too; its value on this machine is in a comment.
+    /// Formats all keys as a configuration file: the written ones, and the preset and the defaults
+    /// for the rest. `auto` stays `auto`, which keeps the file right on other machines; its value
+    /// on this machine is in a comment.
     pub fn explained(self) -> String {
         let all = self.completed();
         let (file, here) = (all.to_toml(), all.resolved().to_toml());
@@ -69,7 +75,8 @@ impl Written {
         lines.collect()
     }
 
-    /// Returns the names of the keys that have another value in `other`. Of what a preset sets only its name is compared.
+    /// Returns the names of the keys that have another value in `other`. Of a preset only the name
+    /// is compared.
     pub fn differing(&self, other: &Self) -> Vec<String> {
         let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
         these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()

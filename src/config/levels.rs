@@ -1,18 +1,19 @@
-//! `--levels`, `--shift` and `--no-data`: how many levels samples have, where these lie in them, and which of them is none.
+//! `--levels`, `--shift` and `--no-data`: the number of levels, their place in the samples, and the
+//! no-data value.
 
 use std::fmt;
 use std::str::FromStr;
 
 use codec::LevelCount;
 
-/// How many levels samples are taken to have.
+/// The number of levels that samples are taken to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelsChoice {
-    /// As many as there is room for.
+    /// As many as the samples' bits allow.
     Full,
-    /// As many as the file says.
+    /// As many as the file states.
     Auto,
-    /// So many.
+    /// This many.
     Number(u16),
 }
 
@@ -41,7 +42,7 @@ impl fmt::Display for LevelsChoice {
     }
 }
 
-/// How many bits of 16-bit samples are below the levels, which lie in the upper ones.
+/// The unused low bits of 16-bit samples, whose levels lie in the upper ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift(u8);
 
@@ -61,7 +62,8 @@ impl fmt::Display for Shift {
     }
 }
 
-/// Returns how many levels samples are taken to have, and where. A page is looked at only if it is by itself: if it has no table with others.
+/// Returns the number and the place of the levels. A page may be examined for them only if it is by
+/// itself: if it shares no table with others.
 ///
 /// # Errors
 /// A sentence for the user, about levels for which the upper bits have no room.
@@ -88,7 +90,7 @@ pub(super) fn count(
     })
 }
 
-/// The value of samples that are none.
+/// The no-data value: samples with it belong to no level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoData(pub f64);
 

@@ -1,8 +1,8 @@
-//! What has to be on this machine.
+//! Paths that have to be on this machine.
 
 use std::path::Path;
 
-/// Refuses a URL where only a local file or folder can be.
+/// Refuses a URL where only a local file or folder will do.
 ///
 /// # Errors
 /// A sentence that names it.

@@ -10,12 +10,13 @@ use rustix::process::{Resource, getrlimit};
 use super::{Count, Memory, OrAuto};
 use crate::fs::files::FileLimit;
 
-/// Bytes that pictures may take if the machine has enough: this, or [`MEMORY_OF_A_THREAD`] per thread if that is more.
+/// Memory for pictures if the machine has enough, in bytes: this, or [`MEMORY_OF_A_THREAD`] per
+/// thread if that is more.
 const MEMORY: u64 = 4 << 30;
 const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
-/// Returns the number of threads. `auto` is as many as the process may run on, up to [`Count::MAX`]. Either way the limit on open files
-/// bounds it.
+/// Returns the number of threads. `auto` is as many as the process may run on, up to
+/// [`Count::MAX`]. The limit on open files bounds either.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     let threads = match wanted {
         OrAuto::Fixed(Count(number)) => number,
@@ -24,9 +25,11 @@ pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     Count(threads.min(FileLimit::allowed().threads()))
 }
 
-/// Returns the bytes that pictures may take at once. `auto` is 4 GiB, or 256 MiB per thread if that is more, but at most half of the memory
-/// of the machine or of its control group, or of the address space that the process may have (`ulimit -v`): an allocation that is refused
-/// ends a process, unless it is one that a picture fails by.
+/// Returns the bytes that pictures may take at once.
+///
+/// `auto` is 4 GiB, or 256 MiB per thread if that is more, but at most half of the memory of the
+/// machine or of its control group, or of the address space that the process may have (`ulimit
+/// -v`): a refused allocation ends the process, unless it is one that only fails a picture.
 pub(super) fn memory(wanted: OrAuto<Memory>, Count(threads): Count) -> Memory {
     match wanted {
         OrAuto::Fixed(bytes) => bytes,
@@ -55,8 +58,9 @@ fn total(meminfo: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Returns the smallest memory limit, in bytes, of the control groups of the process (versions 2 and 1) and of the groups above them. A
-/// container may see its own group as the root, whatever path the kernel names.
+/// Returns the smallest memory limit, in bytes, of the control groups of the process (versions 2
+/// and 1) and of the groups above them. A container may see its own group as the root, whatever
+/// path the kernel names.
 fn group_memory(root: &Path) -> Option<u64> {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let versions = [
@@ -69,7 +73,8 @@ fn group_memory(root: &Path) -> Option<u64> {
     files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
 }
 
-/// Returns the path of the process's group in the hierarchy of a controller. Version 2 names no controller: it is the empty string.
+/// Returns the path of the process's group in the hierarchy of a controller. Version 2 names no
+/// controller: it is the empty string.
 fn group<'a>(own: &'a str, controller: &str) -> &'a Path {
     let path = own.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -25,7 +25,7 @@ pub(super) fn method(resolved: &Written) -> Result<Method, String> {
     })
 }
 
-/// Returns how bright pictures become before the method, if that changes them.
+/// Returns the exposure to apply before the method, if it changes pictures.
 ///
 /// # Errors
 /// As [`method`].
@@ -34,7 +34,7 @@ pub(super) fn exposure(resolved: &Written) -> Result<Option<Exposure>, String> {
     Ok(if share > 0 { Some(Exposure { share, ends: stretch(resolved)? }) } else { None })
 }
 
-/// Returns what is told of a method with these settings by files that say how they were made.
+/// Returns the description of a method with these settings for files that record their derivation.
 pub(super) fn derivation(method: &Method, settings: Digest) -> Derivation {
     let (what, number) = match method {
         Method::Global => ("equalized", 1),

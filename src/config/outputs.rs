@@ -1,4 +1,4 @@
-//! The keys that decide what outputs look like: compared across versions, and in words.
+//! The keys that decide how outputs look: compared across versions, and in words.
 
 use std::sync::LazyLock;
 
@@ -10,18 +10,20 @@ use super::{MethodName, Written};
 /// The default of every key.
 static DEFAULTS: LazyLock<toml::Table> = LazyLock::new(|| table(&Written::defaults()));
 
-/// The comment that tells outputs from those of versions for which `--clip-limit auto` is 2 where files tell their levels.
+/// A comment that marks outputs whose `--clip-limit auto` goes by the levels that occur. Versions
+/// without it use 2 where files state their levels.
 pub(super) const AUTO_BY_LEVELS: &str = "# --clip-limit auto by the levels that occur\n";
 
-/// The comment that tells outputs from those of versions with which dark pixels that become brighter gain as much colour as luma.
+/// A comment that marks outputs whose dark pixels gain less colour with `--color hue`. In versions
+/// without it, dark pixels that become brighter gain as much colour as luma.
 pub(super) const HUE_OF_DARK_PIXELS: &str = "# --color hue with less colour for dark pixels\n";
 
-/// A key that decides what an output looks like, for people.
+/// A key that decides how an output looks, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutputKey {
     pub(crate) name: String,
     pub(crate) value: String,
-    /// The flag with the value, as it is typed.
+    /// The flag with the value, as typed.
     pub(crate) flag: String,
     pub(crate) is_default: bool,
 }
@@ -33,7 +35,8 @@ impl OutputKey {
 }
 
 impl Written {
-    /// Returns the keys that decide what outputs look like and have another value than their defaults, as a configuration file.
+    /// Returns the keys that decide how outputs look and differ from their defaults, as a
+    /// configuration file.
     pub(super) fn of_outputs(&self) -> String {
         let written = table(&self.clone().completed());
         keys::of(Role::Output)
@@ -44,8 +47,8 @@ impl Written {
             .collect()
     }
 
-    /// Returns the keys that decide what outputs look like, as words for people: the most important ones, and those that have another value
-    /// than their defaults.
+    /// Describes the keys that decide how outputs look, in words for people: the most important
+    /// ones, and those that differ from their defaults.
     pub(super) fn in_brief(&self) -> String {
         let told = told_keys(&self.of_outputs()).unwrap_or_default();
         let words: Vec<_> = told.iter().map(|key| format!("{} {}", key.name, key.value)).collect();
@@ -53,8 +56,9 @@ impl Written {
     }
 }
 
-/// Returns the keys of settings that [`PictureSettings::of_outputs`](super::PictureSettings::of_outputs) returned, here or in another version, and
-/// the most important ones that these leave at their defaults; `None` if it is not such a text.
+/// Parses settings that [`PictureSettings::of_outputs`](super::PictureSettings::of_outputs)
+/// returned, here or in another version, into their keys, with the most important ones that are
+/// left at their defaults; `None` if it is not such a text.
 pub(crate) fn told_keys(settings: &str) -> Option<Vec<OutputKey>> {
     let mut written: toml::Table = settings.parse().ok()?;
     let are_sized = written.contains_key("tile-size");
@@ -72,13 +76,13 @@ pub(crate) fn told_keys(settings: &str) -> Option<Vec<OutputKey>> {
     Some(told)
 }
 
-/// Returns by which flags settings differ from those `before`, as words for people: "--method clahe instead of global". `None` if one of
-/// them is not such a text.
+/// Describes the flags by which settings differ from those `before`, in words for people: "--method
+/// clahe instead of global". `None` if either is not such a text.
 pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
     let (before_keys, now): (toml::Table, toml::Table) = (before.parse().ok()?, settings.parse().ok()?);
     let value = |of: &toml::Table, name: &str| of.get(name).or_else(|| DEFAULTS.get(name)).cloned();
     let same_method = value(&before_keys, "method") == value(&now, "method");
-    // What belongs to one of two methods follows from these.
+    // Keys of one of two methods follow from the methods.
     let known = keys::of(Role::Output)
         .filter(|key| same_method || !matches!(key.need, Some(Need::Method(_) | Need::Ends)))
         .map(|key| key.name);
@@ -101,13 +105,14 @@ pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
         return Some(line.trim_start_matches("# ").trim_end().to_owned());
     }
     if differences.is_empty() {
-        // Only the comments tell them apart.
+        // The only difference is in the comments.
         return Some("another content of --reference, --lut or --mask".to_owned());
     }
     Some(differences.join(", "))
 }
 
-/// Returns whether a key has no effect because it belongs to another method than that of these keys.
+/// Returns whether a key has no effect because it belongs to another method than that of these
+/// keys.
 fn lacks_method(key: &Key, written: &toml::Table) -> bool {
     let value = |key: &str| written.get(key).or_else(|| DEFAULTS.get(key));
     let is_method = |needed| value("method").and_then(toml::Value::as_str) == Some(&name(&needed));
@@ -122,7 +127,7 @@ fn is_known(name: &str) -> bool {
     keys::of(Role::Output).any(|key| key.name == name)
 }
 
-/// Returns a key as the flag that is typed.
+/// Formats a key as a flag to type.
 fn as_flag(name: &str, value: &toml::Value) -> String {
     match value {
         toml::Value::Boolean(true) => format!("--{name}"),
@@ -134,7 +139,7 @@ fn as_flag(name: &str, value: &toml::Value) -> String {
     }
 }
 
-/// Quotes a word for a shell, if it needs that.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: String) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:,+%@".contains(char);
     match !word.is_empty() && word.chars().all(is_plain) {

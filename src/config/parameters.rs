@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use equalize::Strength;
 
-/// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0 for no limit.
+/// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0
+/// for no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipLimit(pub f64);
 
@@ -25,7 +26,8 @@ impl fmt::Display for ClipLimit {
     }
 }
 
-/// A share of the samples of a picture, in parts per million, below all of them. It is written in percent.
+/// A share of the samples of a picture, in parts per million, below all of them. It is written in
+/// percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percent(pub u32);
 
@@ -61,9 +63,9 @@ impl fmt::Display for Percent {
 /// The share of the samples above which the count of a level is cut, or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plateau {
-    /// Counts stay as they are.
+    /// Counts stay unchanged.
     Off,
-    /// Above no samples.
+    /// Counts are cut above this share; 0 is not allowed.
     Share(Percent),
 }
 
@@ -91,7 +93,8 @@ impl fmt::Display for Plateau {
     }
 }
 
-/// The share of the range that the brightest samples of a picture reach before the method, in thousandths; 0 leaves them where they are.
+/// The share of the range that the brightest samples of a picture reach before the method, in
+/// thousandths; 0 leaves them where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exposure(pub Strength);
 
@@ -108,7 +111,7 @@ impl fmt::Display for Exposure {
     }
 }
 
-/// How many levels, of 256, a tile of CLAHE has to span to gain all of its contrast.
+/// The number of levels, of 256, that a tile of CLAHE has to span to gain all of its contrast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noise(pub u8);
 
@@ -168,7 +171,8 @@ impl fmt::Display for Grid {
     }
 }
 
-/// CLAHE's tile size: squares of about this many pixels a side, whatever the picture's size; or off.
+/// CLAHE's tile size: squares of about this many pixels a side, whatever the picture's size; or
+/// off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TileSize {
     /// The tiles are given by their number, as a [`Grid`].

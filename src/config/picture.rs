@@ -1,4 +1,4 @@
-//! What decides what outputs look like, resolved.
+//! The settings that decide how outputs look, resolved.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,44 +20,46 @@ use crate::picture::reference::Reference;
 use codec::{LevelCount, Limits, Target};
 use equalize::{Clahe, ClipLimit, Colour, Levels, Method, Operation};
 
-/// What decides what the outputs of pictures look like. Pictures of one run may have different ones.
+/// The settings that decide how the outputs of pictures look. Pictures of one run may have
+/// different ones.
 #[derive(Clone, Debug)]
 pub struct PictureSettings {
-    /// What the devices do with the samples.
+    /// The operation on the samples.
     pub operation: Operation,
-    /// What has one histogram.
+    /// The groups of pages or files with one histogram.
     pub together: Together,
-    /// Whether the channels of an image that is a folder have one each.
+    /// Whether each channel of an image that is a folder may have one histogram.
     joins_channels: bool,
-    /// The LUTs of all pictures, if they are not made of the pictures.
+    /// The LUTs of all pictures, if they are not made from the pictures.
     pub luts: Option<Arc<Luts>>,
-    /// Which pixels count, if not all do.
+    /// Masks of the pixels that count, if not all do.
     pub masks: Option<Masks>,
-    /// What a method with a reference goes by.
+    /// The reference of a method that needs one.
     pub reference: Option<Arc<Reference>>,
-    /// What outputs contain: their format, quality and channels.
+    /// The form of outputs: their format, quality and channels.
     pub target: Target,
-    /// Whether pages go into files of their own if there are several.
+    /// Whether the pages of a file with several go into files of their own.
     splits_several: bool,
     /// The folder below which `--together all` counts, if that is not all of the run.
     pub together_in: PathBuf,
-    /// Whether files of folders say any of it.
+    /// Whether any of the settings come from files of folders.
     pub is_of_folder: bool,
-    /// What tells the counts of which the LUTs were made from others.
+    /// The digest of the counts that the LUTs were made from.
     counts: Option<Digest>,
-    /// The keys of it all that are not left at their defaults, as a configuration file.
+    /// The keys that differ from their defaults, as a configuration file.
     keys: String,
     /// The same and more: see [`PictureSettings::of_outputs`].
     text: String,
-    /// The digest of that.
+    /// The digest of `text`.
     digest: Digest,
 }
 
 impl PictureSettings {
-    /// Resolves these keys, each of which has a value. A reference is read within the limits and the memory; it and counts, from where `roots` are.
+    /// Resolves these keys, each of which has a value. A reference is read within the limits and
+    /// the memory. It and counts are only read below `roots`.
     ///
     /// # Errors
-    /// A sentence for the user, about choices that exclude each other, or a file that cannot be used.
+    /// A sentence for the user, about choices that exclude each other, or an unusable file.
     pub(super) fn resolve(
         resolved: &Written,
         limits: &Limits,
@@ -66,7 +68,7 @@ impl PictureSettings {
     ) -> Result<Self, String> {
         let (color, together) = (key(resolved.color), Together::resolve(resolved)?);
         let colour = color.equalized();
-        // Which pixels stay is not known of those that a sample of chroma covers.
+        // Where one sample of chroma covers several pixels, those that stay cannot be kept apart.
         let has_pixels_that_stay = key(resolved.mask_keep) || key(resolved.no_data.clone()) != OrNone::None;
         let keeps_hue = colour == Colour::Hue && !has_pixels_that_stay;
         let is_by_itself = together.is_optional() && key(resolved.tiles).z.is_none();
@@ -140,14 +142,15 @@ impl PictureSettings {
         Ok(unspelled.spelled(resolved))
     }
 
-    /// Returns the same for the pictures of a folder. `together_in` is the folder whose file says what has one histogram, if any does.
+    /// Returns the same for the pictures of a folder. `together_in` is the folder that has
+    /// `--together` in its file, if any does.
     #[must_use]
     pub(crate) fn of_folder(self, together_in: PathBuf) -> Self {
         Self { together_in, is_of_folder: true, ..self }
     }
 
-    /// Returns the same for an image that is a folder. Each of its channels has one histogram, unless somebody says what has, or what is done to it
-    /// takes a table from elsewhere or several.
+    /// Returns the same for an image that is a folder. Each of its channels has one histogram,
+    /// unless the user chose otherwise, or the operation takes a table from elsewhere or several.
     #[must_use]
     pub(crate) fn of_image_folder(&self) -> Self {
         let is_adaptive = matches!(self.operation.method, Method::Clahe(_));
@@ -160,12 +163,13 @@ impl PictureSettings {
         Self { together, target: Target { in_planes, levels, ..self.target }, ..self.clone() }
     }
 
-    /// Returns whether what the output of a file is called depends on whether it has several pages.
+    /// Returns whether the name of a file's output depends on the file having several pages.
     pub(crate) const fn split_several(&self) -> bool {
         self.splits_several
     }
 
-    /// Returns the same for a file, of which it is asked only if that matters whether it has several pages or frames.
+    /// Returns the same for a file. `has_several` is only called where it matters whether the file
+    /// has several pages or frames.
     #[must_use]
     pub(crate) fn of_file(self: Arc<Self>, has_several: impl FnOnce() -> bool) -> Arc<Self> {
         if !self.splits_several || !has_several() {
@@ -174,7 +178,7 @@ impl PictureSettings {
         Arc::new(self.splitting())
     }
 
-    /// Returns the same for a file whose pages go into files of their own.
+    /// Returns the same for a file with each page in an output file of its own.
     #[must_use]
     pub(crate) fn splitting(&self) -> Self {
         Self { target: Target { splits: true, ..self.target }, ..self.clone() }
@@ -183,7 +187,7 @@ impl PictureSettings {
     /// Returns the same with the keys spelled as here: paths may have several spellings.
     #[must_use]
     pub(crate) fn spelled(self, written: &Written) -> Self {
-        // Its content counts, whatever its name.
+        // The content of these files counts, whatever their names.
         let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
         let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
         let lines = lines.chain(self.goes_by_levels().then(|| AUTO_BY_LEVELS.to_owned()));
@@ -197,15 +201,17 @@ impl PictureSettings {
         Self { target, digest, keys, text, ..self }
     }
 
-    /// Returns whether a clip limit goes by the levels that occur where there are no more than a file or the user says.
+    /// Returns whether a clip limit depends on the levels that occur, where these are no more than
+    /// a file or the user states.
     fn goes_by_levels(&self) -> bool {
         let is_auto = |clahe: &Clahe| clahe.clip_limit == ClipLimit::Auto;
         let goes_by = matches!(&self.operation.method, Method::Clahe(clahe) if is_auto(clahe));
         goes_by && self.target.levels != LevelCount::Full
     }
 
-    /// Returns a text of all that decides what the output of a picture with this mask ([`PictureSettings::mask_state`]) looks like and whether
-    /// it has one, to compare. A version that spells it differently costs only rework.
+    /// Returns a text to compare, of all that decides whether and how a picture with this mask
+    /// ([`PictureSettings::mask_state`]) is written. A version that spells it differently costs
+    /// only rework.
     pub fn fingerprint(&self, mask: Option<Digest>, limits: &Limits) -> String {
         match mask {
             None => format!("{} {limits:?}", self.text),
@@ -214,39 +220,41 @@ impl PictureSettings {
         }
     }
 
-    /// Returns a text of all that decides what an output looks like, to compare. It is the same in every version: a key that is left at its
-    /// default is not in it.
+    /// Returns a text to compare, of all that decides how an output looks. It is the same in every
+    /// version: a key that is left at its default is not in it.
     pub fn of_outputs(&self) -> &str {
         &self.text
     }
 
-    /// Returns the text of settings in a [`PictureSettings::fingerprint`], unless that only has their digest.
+    /// Returns the text of settings in a [`PictureSettings::fingerprint`], unless that only has
+    /// their digest.
     pub(crate) fn of_fingerprint(fingerprint: &str) -> Option<&str> {
         let (settings, _) = fingerprint.rsplit_once(" Limits {")?;
         (!settings.starts_with("masked ")).then_some(settings)
     }
 
-    /// Returns what is put on an output of a picture with this mask ([`PictureSettings::mask_state`]) for people to read.
+    /// Returns the recipe for people to read on an output of a picture with this mask
+    /// ([`PictureSettings::mask_state`]).
     pub(crate) fn recipe(&self, mask: Option<Digest>) -> Recipe {
         Recipe::new(&self.text, mask)
     }
 
-    /// Returns whether they name files, whose paths are nobody's business elsewhere.
+    /// Returns whether they name files, which are private to this machine.
     pub(crate) fn name_files(&self) -> bool {
         self.reference.is_some() || self.counts.is_some() || self.masks.is_some()
     }
 
-    /// Returns the keys that are not left at their defaults, as a configuration file.
+    /// Returns the keys that differ from their defaults, as a configuration file.
     pub fn keys(&self) -> &str {
         &self.keys
     }
 
-    /// Returns what tells the mask of an input from others, and from other states of it, if it has one ([`Masks::state_of`]).
+    /// Returns an identifier of the state of an input's mask, if it has one ([`Masks::state_of`]).
     pub fn mask_state(&self, inputs: &[PathBuf], input: &Path) -> Option<Digest> {
         self.masks.as_ref()?.state_of(inputs, input)
     }
 
-    /// Returns the digest of that text.
+    /// Returns the digest of [`PictureSettings::of_outputs`].
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -260,7 +268,7 @@ impl Default for PictureSettings {
     }
 }
 
-/// Returns where the masks are, if pictures have any.
+/// Returns the place of the masks, if pictures have any.
 fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
     let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
     if resolved.method == Some(MethodName::Clahe) {
@@ -276,7 +284,7 @@ fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
     Ok(Some(Masks { folder, keeps: key(resolved.mask_keep) }))
 }
 
-/// Reads the counts that the LUTs are made of, if they are not those of the pictures.
+/// Reads the counts to make the LUTs from, if they are not the pictures' own.
 fn counts(resolved: &Written, roots: &InputRoots) -> Result<Option<Counts>, String> {
     let files = key(resolved.lut.clone());
     if files.is_empty() {

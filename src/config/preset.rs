@@ -1,4 +1,4 @@
-//! Presets: named sets of keys that go below all that is written, and over the defaults.
+//! Presets: named sets of keys that go below all written keys, and over the defaults.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -21,15 +21,16 @@ impl Preset {
 }
 
 impl Written {
-    /// Returns the keys with those of the preset that is chosen below them, and without its name.
+    /// Returns the keys with those of the chosen preset below them, and without its name.
     #[must_use]
     pub(crate) fn spelled_out(mut self) -> Self {
         let preset = self.preset.take().map(Preset::keys);
         self.over(preset.unwrap_or_default())
     }
 
-    /// Returns a sentence about the keys of the configuration file that keep the preset from setting them though they only repeat the defaults,
-    /// as in a copy of all keys, if there are any: those in `self` that are no `flags`, given all keys that are `used`.
+    /// Returns a sentence about keys of the configuration file that only repeat the defaults, as in
+    /// a copy of all keys, but keep the preset from setting them, if there are any. These are keys
+    /// in `self` that are not in `flags`, given all keys that are `used`.
     pub(crate) fn defaults_over_preset(&self, flags: &Self, used: &Self) -> Option<String> {
         let preset = used.preset?;
         let [own, flags, used, defaults] = [self, flags, used, &Self::defaults()].map(table);
@@ -47,7 +48,7 @@ impl Written {
         })
     }
 
-    /// Returns a sentence about flags, with those of them named that nobody wrote but the preset.
+    /// Returns a sentence about flags, with those pointed out that come only from the preset.
     pub(super) fn naming_preset(&self, why: String) -> String {
         let (own, preset) = (table(self), self.preset.unwrap_or(Preset::None));
         let keys = table(&preset.keys());
@@ -86,7 +87,7 @@ mod tests {
             keys.check_effects(&keys, RunKind::Batch, false).unwrap();
             // Through a queue a picture has one output.
             assert_eq!(keys.check_carried().is_ok(), preset != Preset::Dicom, "{preset:?}");
-            // The folder that they are for is that of the file that says so, which is not where a preset says it.
+            // A folder's grouping is for the folder whose file sets it, and a preset has no folder.
             let together = keys.together.is_none_or(|together| together == TogetherChoice::Stack);
             assert!(keys.preset.is_none() && together, "{preset:?}");
             Settings::resolve(keys, Request::default()).unwrap();

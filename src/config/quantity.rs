@@ -127,7 +127,8 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Memory for pictures in bytes: at least 1 MiB, which the smallest pictures take with all that belongs to them.
+/// Memory for pictures in bytes: at least 1 MiB, enough for the smallest pictures and their
+/// overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory(pub u64);
 
@@ -209,10 +210,10 @@ impl fmt::Display for Count {
     }
 }
 
-/// A value, or `auto`: what suits the machine.
+/// A value, or `auto`: a choice that suits the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrAuto<T> {
-    /// What suits the machine.
+    /// A choice that suits the machine.
     Auto,
     /// This value.
     Fixed(T),

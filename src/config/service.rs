@@ -16,15 +16,17 @@ use crate::fs::paths::{self, Shown};
 /// The keys of the watching service, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How long a file's size and modification time must stay the same where nothing else says that it is complete.
+    /// How long a file's size and modification time must stay the same, where there is no other
+    /// sign that it is complete.
     pub settle: Duration,
     /// How often the folders are listed even though the kernel reports changes.
     pub rescan: Duration,
-    /// How often the folders are listed instead of watched through the kernel; `None` lets the file system decide.
+    /// How often the folders are listed instead of watched through the kernel; `None` lets the
+    /// file system decide.
     pub poll: Option<Duration>,
-    /// What happens to an input once its output is durable.
+    /// The fate of an input once its output is durable.
     pub after: After,
-    /// What happens if an output's name is taken and inputs do not stay.
+    /// The response to an output name that is taken, if inputs do not stay.
     pub on_collision: OnCollision,
     /// The folder for inputs that cannot be processed; `None` leaves them where they are.
     pub failed: Option<PathBuf>,
@@ -32,13 +34,13 @@ pub struct Service {
     pub state: Option<PathBuf>,
     /// The address at which health and metrics are served, if any.
     pub listen: Option<SocketAddr>,
-    /// The names that it is asked by there, besides its addresses.
+    /// The names in addition to its addresses that requests may use there.
     pub listen_names: Vec<String>,
-    /// The file with the token that changes take there; `None` for a new token at each start.
+    /// The file with the token that changes require there; `None` for a new token at each start.
     pub token_file: Option<PathBuf>,
-    /// Who is told when failures begin and end.
+    /// The receiver of notifications when failures begin and end.
     pub notify: Option<Notify>,
-    /// How long there must have been no failures for them to have ended.
+    /// The time without failures after which they have ended.
     pub notify_quiet: Duration,
 }
 
@@ -62,7 +64,7 @@ impl Service {
     }
 }
 
-/// What happens to an input once its output is durable.
+/// The fate of an input once its output is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     /// It stays.
@@ -91,7 +93,7 @@ impl FromStr for After {
     }
 }
 
-/// What happens if an output's name is taken by that of an earlier input, or any other file.
+/// The response to an output name that is taken, by an earlier input's output or any other file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnCollision {
     /// The new output gets a number.
@@ -102,7 +104,7 @@ pub enum OnCollision {
     Wait,
 }
 
-/// Reads an [`After`], and tells shells the words that it may begin with.
+/// A parser of [`After`] that gives shells the words to complete.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AfterParser;
 
@@ -186,12 +188,12 @@ impl fmt::Display for Folder {
     }
 }
 
-/// Who is told when failures begin and end.
+/// The receiver of notifications when failures begin and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notify {
-    /// What is posted to.
+    /// The URL to post to.
     Url(String),
-    /// What a shell runs, with the message on standard input.
+    /// A shell command that gets the message on standard input.
     Command(String),
 }
 

@@ -3,7 +3,7 @@
 use super::layers::key;
 use super::{Folder, InputFile, Listen, OrAuto, Service, Wait, Written};
 
-/// Returns what these keys say, each of which has a value.
+/// Returns the service's settings from these keys, each of which has a value.
 pub(super) fn service(resolved: &Written) -> Service {
     Service {
         settle: key(resolved.settle).0,

@@ -1,4 +1,5 @@
-//! `--shard`: one of several parts of the pictures, chosen without a word between the machines that do the others.
+//! `--shard`: one of several parts of the pictures, chosen without communication between the
+//! machines that process the others.
 
 use std::env;
 use std::fmt;
@@ -9,22 +10,23 @@ use std::str::FromStr;
 
 use siphasher::sip::SipHasher13;
 
-/// The environment variable that says how many pods an indexed job of Kubernetes has, which Kubernetes itself does not tell them.
+/// The environment variable for the number of pods of an indexed job, which Kubernetes itself does
+/// not pass to them.
 const COMPLETIONS: &str = "JOB_COMPLETIONS";
 
-/// Which part of the pictures a run is for.
+/// The part of the pictures that a run handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Its number, from 1.
     number: u32,
-    /// How many parts there are.
+    /// The number of parts.
     of: u32,
 }
 
-/// What `--shard` says.
+/// The value of `--shard`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
-    /// The part that a batch scheduler says in the environment.
+    /// The part that a batch scheduler sets in the environment.
     Auto,
     /// This part.
     Fixed(Shard),
@@ -39,8 +41,8 @@ impl Shard {
         Ok(Self { number, of })
     }
 
-    /// Returns whether a file at this path below its input folder belongs to the part. The answer is the same in every version and on every
-    /// machine, wherever the input folder is.
+    /// Returns whether a file at this path below its input folder belongs to the part. The answer
+    /// is the same in every version and on every machine, wherever the input folder is.
     pub fn takes(self, below: &Path) -> bool {
         let mut hasher = SipHasher13::new();
         hasher.write(below.as_os_str().as_bytes());
@@ -69,10 +71,10 @@ impl FromStr for ShardChoice {
 }
 
 impl ShardChoice {
-    /// Returns the part that is meant.
+    /// Returns the chosen part.
     ///
     /// # Errors
-    /// A sentence for the user, if the environment does not say it.
+    /// A sentence for the user, if the environment does not define it.
     pub fn resolve(self) -> Result<Shard, String> {
         match self {
             Self::Fixed(shard) => Ok(shard),
@@ -81,7 +83,7 @@ impl ShardChoice {
     }
 }
 
-/// Returns the part that the environment tells: Slurm's job arrays, or indexed jobs of Kubernetes.
+/// Returns the part from the environment of Slurm's job arrays, or of indexed jobs of Kubernetes.
 fn told(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
     let number = |name: &str| {
         let value = variable(name).ok_or_else(|| format!("--shard auto: {name} is not set"))?;

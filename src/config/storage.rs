@@ -1,4 +1,4 @@
-//! What object storage is used for, and what not.
+//! Checks of the ways in which object storage is used.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use store::Url;
 use super::{After, Request, Service};
 use crate::fs::paths::Shown;
 
-/// The share of the memory that objects on their way take, of so many.
+/// The share of the memory for objects in transit: one part in this many.
 pub(super) const SHARE: u64 = 4;
 
 /// Returns whether any input or output is in object storage.
@@ -22,7 +22,7 @@ fn paths(request: &Request) -> impl Iterator<Item = &Path> {
 /// Checks the URLs of a run.
 ///
 /// # Errors
-/// A sentence for the user, about one that cannot be used, or not in this way.
+/// A sentence for the user, about a URL that cannot be used, or not in this way.
 pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> {
     for path in paths(request).filter(|path| store::is_url(path)) {
         Url::parse(path).map_err(|why| why.to_string())?;
@@ -42,7 +42,8 @@ pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> 
     if request.watch && is_named(request) { check_watch(request, service) } else { Ok(()) }
 }
 
-/// Checks a service that has to do with object storage. It lists folders, and neither keeps a ledger nor takes inputs away.
+/// Checks a service that uses object storage. It lists folders, and neither keeps a ledger nor
+/// moves inputs.
 fn check_watch(request: &Request, service: &Service) -> Result<(), String> {
     if let Some(local) = request.inputs.iter().find(|input| !store::is_url(input)) {
         return Err(format!(

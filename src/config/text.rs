@@ -1,9 +1,11 @@
-//! How values stand in files.
+//! Values as they are written in files.
 
 use clap::ValueEnum;
 
-/// Serde for optional values that are written as text: read through [`std::str::FromStr`] from a string or a number, so that a file accepts what the
-/// flag of the same name accepts; written through [`std::fmt::Display`], as a number if the text is one.
+/// Serde for optional values that are written as text.
+///
+/// Reads through [`std::str::FromStr`] from a string or a number: a file accepts the same values as
+/// the flag of the same name. Writes through [`std::fmt::Display`], as a number if the text is one.
 pub(super) mod as_text {
     use std::fmt;
     use std::marker::PhantomData;
@@ -18,7 +20,8 @@ pub(super) mod as_text {
     ) -> Result<S::Ok, S::Error> {
         let Some(value) = value else { return to.serialize_none() };
         let text = value.to_string();
-        // A file may have the name 007, and a folder that of 1e3.
+        // A number must print back to the same text: a file may have the name 007, and a folder
+        // 1e3.
         match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(number), _) if number.to_string() == text => to.serialize_i64(number),
             (_, Ok(number)) if number.to_string() == text => to.serialize_f64(number),

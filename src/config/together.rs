@@ -1,4 +1,4 @@
-//! Where pictures may have one histogram together, and pages files of their own.
+//! The rules for pictures that share a histogram, and for pages in files of their own.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::layers::key;
 use super::text::name;
 use super::{Color, FramesChoice, GroupPattern, MethodName, OrNone, Shard, TogetherChoice, Written};
 
-/// What has one histogram.
+/// The pictures that share a histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Together {
     /// One of the choices.
@@ -20,7 +20,7 @@ impl Together {
     pub const PAGE: Self = Self::Of(TogetherChoice::Page);
     /// The pages of each channel of a file.
     pub const CHANNEL: Self = Self::Of(TogetherChoice::Channel);
-    /// The pages of each channel of a file, as far as they may have one.
+    /// The pages of each channel of a file, as far as they may share one.
     pub const STACK: Self = Self::Of(TogetherChoice::Stack);
 
     pub(super) fn resolve(resolved: &Written) -> Result<Self, String> {
@@ -36,7 +36,7 @@ impl Together {
         }
     }
 
-    /// Returns whether no picture has a histogram with those of other files.
+    /// Returns whether histograms are never shared between files.
     pub const fn is_within_file(&self) -> bool {
         matches!(
             self,
@@ -46,14 +46,14 @@ impl Together {
         )
     }
 
-    /// Returns whether nothing that every picture is by itself for is given up for it: a page that has no table with
-    /// others has one of its own.
+    /// Returns whether sharing is given up where it would exclude another feature: a page that
+    /// shares no table has one of its own.
     pub const fn is_optional(&self) -> bool {
         matches!(self, Self::Of(TogetherChoice::Page | TogetherChoice::Stack))
     }
 }
 
-/// Returns whether pages may have a table with others: where each has one, made of counts, which are not given.
+/// Returns whether pages may share a table: where each has one, made from its own counts.
 fn may_be_together(resolved: &Written) -> bool {
     let has_one = resolved.method != Some(MethodName::Clahe) && resolved.color != Some(Color::Lab);
     has_one && resolved.lut.as_ref().is_none_or(Vec::is_empty)
@@ -81,7 +81,8 @@ pub(super) struct Kind {
     pub(super) has_objects: bool,
 }
 
-/// Returns why no message of a queue has pictures whose pages go into files of their own, if that is the choice.
+/// Returns why a queue cannot take pictures whose pages go into files of their own, if that is the
+/// choice.
 pub(super) fn why_not_in_queue(frames: FramesChoice) -> Option<String> {
     (frames != FramesChoice::Keep).then(|| {
         format!(
@@ -91,7 +92,8 @@ pub(super) fn why_not_in_queue(frames: FramesChoice) -> Option<String> {
     })
 }
 
-/// Refuses pages in files of their own where an output has to be one file, or is called something before its input is there.
+/// Refuses pages in files of their own where an output has to be one file, or has to be named
+/// before its input is read.
 fn check_split(frames: FramesChoice, run: &Kind) -> Result<(), String> {
     if let Some(why) = why_not_in_queue(frames).filter(|_| run.is_published) {
         return Err(why);
@@ -107,7 +109,7 @@ fn check_split(frames: FramesChoice, run: &Kind) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses `--together` that makes no volumes of files.
+/// Refuses a `--together` that does not make volumes of files.
 fn check_volumes(together: &Together, run: &Kind) -> Result<(), String> {
     if together.is_within_file() || *together == Together::Of(TogetherChoice::All) {
         return Err(format!(
@@ -135,7 +137,8 @@ fn check_volumes(together: &Together, run: &Kind) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
+/// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output
+/// has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     let together = Together::resolve(resolved)?;
     if run.split_channels && key(resolved.tiles).z.is_some() {

@@ -1,4 +1,4 @@
-//! The keys: what can be written in the configuration file and as flags.
+//! The keys of the configuration file and the flags.
 
 use std::path::PathBuf;
 
@@ -20,10 +20,12 @@ use super::{
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
 
-/// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
+/// The keys that were written in the configuration file or as flags; a key that was not written is
+/// `None`.
 ///
-/// A field is all that is said of a key's flag and its value in files: its doc comment is the help text. The default is in the `config.toml`
-/// that comes with the program, commented out, and what follows from the key in `keys.rs`.
+/// A field describes its key's flag and its value in files: its doc comment is the help text. The
+/// default is in the `config.toml` that comes with the program, commented out, and the key's role
+/// and conditions are in `keys.rs`.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize, Merge)]
 #[command(mut_args = in_words)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -338,7 +340,7 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub links: Option<LinksChoice>,
 
-    /// What `links = "follow"` was in files: read, and never written.
+    /// An older spelling of `links = "follow"` in files: read, and never written.
     #[arg(skip)]
     #[serde(skip_serializing)]
     #[merge(skip)]
@@ -529,7 +531,7 @@ impl Written {
     }
 }
 
-/// Has a flag with a choice of values take them in any case. Its help names them in a sentence.
+/// Makes a flag with a choice of values ignore their case. Its help names them in a sentence.
 fn in_words(flag: Arg) -> Arg {
     if flag.get_action().takes_values() && !flag.get_possible_values().is_empty() {
         return flag.ignore_case(true).hide_possible_values(true);
@@ -546,12 +548,12 @@ pub(super) fn keys() -> Vec<String> {
     table(&Written::defaults()).keys().cloned().collect()
 }
 
-/// Returns the default of a key as it would stand in a file.
+/// Returns the default of a key as written in a file.
 pub(super) fn default(key: &str) -> Option<toml::Value> {
     table(&Written::defaults()).remove(key)
 }
 
-/// Returns the values of a key as they would stand in a file; empty if they cannot be listed.
+/// Returns the values of a key as written in a file; empty if they cannot be listed.
 pub(super) fn choices(key: &str) -> Vec<String> {
     let flags = <Written as clap::Args>::augment_args(clap::Command::new("keys"));
     let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(key));

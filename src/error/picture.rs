@@ -28,7 +28,7 @@ pub enum PictureError {
     /// There was no memory for it.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// It is not done in parts, and needs more than the whole memory bound.
+    /// It cannot be processed in parts, and needs more than the whole memory bound.
     #[error(
         "the picture needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory to {needed}: \
          it is done as a whole, {why}"
@@ -38,7 +38,7 @@ pub enum PictureError {
         needed: u64,
         /// Bytes that `--memory` allows.
         allowed: u64,
-        /// Why it is done so.
+        /// Why it cannot be divided.
         why: Undivided,
     },
     /// Its output could not be written.
@@ -58,7 +58,8 @@ pub enum PictureError {
          give the range of all with --range LOW..HIGH"
     )]
     OwnRange,
-    /// Its levels stand for other values than those of others in its group, because stored values are rescaled otherwise.
+    /// Its levels stand for other values than those of others in its group, because its rescaling
+    /// of stored values differs.
     #[error(
         "stored values of its group are rescaled in different ways (RescaleSlope, RescaleIntercept), so that equal levels would be other values; \
          give the range of all in their unit, as in --range -1000hu..400hu or 0..30000bqml, or equalize each for itself"
@@ -78,7 +79,7 @@ pub enum PictureError {
     /// It cannot have its mask.
     #[error(transparent)]
     Mask(Box<MaskError>),
-    /// It was not attempted, so that nothing is lost.
+    /// It was not attempted, to prevent the loss of a file.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// One of its pages failed.
@@ -95,22 +96,23 @@ pub enum PictureError {
 }
 
 impl PictureError {
-    /// Returns whether the only thing wrong is that the file's content is not a picture.
+    /// Returns whether the only problem is that the file's content is not a picture.
     pub fn is_not_a_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
-    /// Returns what the file is, if it is a DICOM object that is no picture.
+    /// Returns the kind of object, for a DICOM file without a picture.
     pub fn object(&self) -> Option<Object> {
         if let Self::Codec(CodecError::NoPicture(object)) = self { Some(*object) } else { None }
     }
 
-    /// Returns whether the file has content, and nothing in it says what that is.
+    /// Returns whether the file has content of no known format.
     pub fn is_of_no_known_format(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture))
     }
 
-    /// Returns whether it needs more memory in all than `--memory` allows, so that it fails until there is more.
+    /// Returns whether it needs more memory in all than `--memory` allows: it fails until that is
+    /// raised.
     pub fn exceeds_memory(&self) -> bool {
         match self {
             Self::Slot(SlotError::LargerThanMemory { .. })
@@ -121,7 +123,8 @@ impl PictureError {
         }
     }
 
-    /// Returns whether the same file may succeed at another time: the obstacle is not in the picture.
+    /// Returns whether the same file may succeed at another time: the obstacle is not in the
+    /// picture.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Read(error) => {
@@ -130,7 +133,7 @@ impl PictureError {
             Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
             Self::Publish(error) => error.is_transient(),
             Self::Slot(error) => !matches!(error, SlotError::LargerThanMemory { .. }),
-            // Where inputs and outputs may go can change without the picture.
+            // The rules for input and output paths can change without the picture.
             Self::Changed | Self::Folder(_) => true,
             Self::Refused(refusal) => !matches!(
                 refusal,
@@ -197,7 +200,7 @@ impl PictureError {
         }
     }
 
-    /// Returns the reason without what differs from picture to picture, by which failures are grouped.
+    /// Returns the reason without the details of this picture, to group failures by.
     pub fn kind(&self) -> String {
         match self {
             Self::Codec(error) => error.kind(),
@@ -216,7 +219,7 @@ impl PictureError {
         }
     }
 
-    /// Names the page, numbered from 0, that is at fault, unless none is.
+    /// Adds the number of the page, counted here from 0, to an error that a page can cause.
     pub fn on_page(self, index: usize) -> Self {
         match self {
             error @ (Self::Codec(_) | Self::Bug(_)) => {
@@ -226,7 +229,7 @@ impl PictureError {
         }
     }
 
-    /// Returns what an encoder's error means for the picture: if writing failed, the output is to blame.
+    /// Converts an encoder's error: if writing failed, the output is to blame.
     pub fn of_encoder(error: CodecError, unwritten: impl FnOnce(io::Error) -> PublishError) -> Self {
         match error {
             CodecError::Io(source) => unwritten(source).into(),
@@ -234,7 +237,8 @@ impl PictureError {
         }
     }
 
-    /// Returns whether no output of any other picture could be made either: none can be written, or the bucket of the inputs is gone.
+    /// Returns whether all other outputs would fail too: writing is impossible, or the bucket of
+    /// the inputs is gone.
     pub fn affects_all_outputs(&self) -> bool {
         match self {
             Self::Publish(error) => error.affects_all(),
@@ -243,7 +247,7 @@ impl PictureError {
         }
     }
 
-    /// Returns what it means that an input cannot be opened.
+    /// Converts the error of opening an input.
     pub(crate) fn of_input(error: io::Error) -> Self {
         match outside(&error) {
             Some(outside) => Refusal::Outside(outside.clone()).into(),
@@ -251,13 +255,13 @@ impl PictureError {
         }
     }
 
-    /// Returns what it means that an object cannot be read.
+    /// Converts the error of reading an object.
     pub(crate) fn of_store(error: store::Error) -> Self {
         if error.is_precondition() { Self::Changed } else { Self::Read(io::Error::other(error)) }
     }
 }
 
-/// Why a picture is done as a whole, for people.
+/// Why a picture is processed as a whole, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undivided {
     /// It is a slice of a volume.
@@ -266,7 +270,7 @@ pub enum Undivided {
     SplitChannels,
     /// It is counted after it is equalized.
     CountedLater,
-    /// It is in a format, or stored or written in a way, of which no bands are made.
+    /// Its format, or the way it is stored or written, does not allow bands.
     Format(Format),
 }
 
@@ -295,12 +299,12 @@ impl fmt::Display for Undivided {
     }
 }
 
-/// Returns the error of object storage that a system error stands for, if it does.
+/// Returns the error of object storage inside a system error, if there is one.
 fn of_store(error: &io::Error) -> Option<&store::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// For errors of decoders: what they could not read is the input. See [`PictureError::of_encoder`] for those of encoders.
+/// For decoders, whose I/O errors concern the input. [`PictureError::of_encoder`] is for encoders.
 impl From<CodecError> for PictureError {
     fn from(error: CodecError) -> Self {
         match error {

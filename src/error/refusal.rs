@@ -20,7 +20,7 @@ pub enum Refusal {
         /// Whether `--prefix-folder` would give them outputs of their own.
         separable: bool,
     },
-    /// There is an output of an earlier input, which is not to be replaced.
+    /// An earlier input's output has the name, and must not be replaced.
     #[error(
         "there is {} already, from an earlier input; take it away, or use --on-collision number to keep both",
         Shown(output)
@@ -35,7 +35,8 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
-    /// Its output would lie in an input folder, where a file that was not selected, or is yet to come, might have its name.
+    /// Its output would lie in an input folder, where a file that was not selected, or is yet to
+    /// come, might have its name.
     #[error(
         "its output {} would lie in the input folder {}; choose another --out",
         Shown(output),
@@ -47,7 +48,8 @@ pub enum Refusal {
         /// The input folder.
         folder: PathBuf,
     },
-    /// Its output would lie in a folder for finished inputs, or for the service's state, and might replace what is there.
+    /// Its output would lie in a folder for finished inputs, or for the service's state, and might
+    /// replace a file there.
     #[error(
         "its output {} would lie in a folder of --after, --failed or --state; rename its folder, or use another folder there",
         Shown(output)
@@ -62,10 +64,11 @@ pub enum Refusal {
          give the folder, and this to --include if need be"
     )]
     Glob,
-    /// It is on the list of files, and in no input folder.
+    /// It is on the list of files, but outside the input folders.
     #[error("it is listed, and lies in no input folder; name the folder that it lies in as INPUT")]
     OutsideInputs,
-    /// It is an animation, whose frames are counted as one picture, and CLAHE does each by itself.
+    /// It is an animation: CLAHE equalizes each frame by itself, and the frames are counted as one
+    /// picture.
     #[error(
         "the {frames} frames of an animation are counted as one picture, and CLAHE does each by itself; count what `histeqd --method clahe` made of it"
     )]
@@ -79,13 +82,13 @@ pub enum Refusal {
          if the files of a folder are slices"
     )]
     NoVolume,
-    /// It is to be a slice of a volume, and there is no other.
+    /// It is to be a slice of a volume, but is the only one.
     #[error(
         "--tiles with three numbers divides the slices of a volume into boxes, and it is one picture without others in its folder, series or group; \
          use two, such as 8x8"
     )]
     LoneSlice,
-    /// It is divided into boxes, and its pages are no slices of volumes.
+    /// It is divided into boxes, but its pages are not slices of volumes.
     #[error(
         "--tiles with three numbers divides volumes into boxes, and {0}; write each volume into a file of its own, or use two numbers, such as 8x8"
     )]
@@ -96,7 +99,7 @@ pub enum Refusal {
          --together out for it"
     )]
     StackAmongSlices,
-    /// It is a slice, and not like those of the same volume.
+    /// It is a slice that differs from another of the same volume.
     #[error(
         "it has {own}, and {}, a slice of the same volume, has {others}; give each volume a folder of its own, or tell them apart with --together-by",
         Shown(other)
@@ -127,7 +130,7 @@ pub enum Refusal {
         /// The file that failed.
         slice: PathBuf,
     },
-    /// A box has more pixels than are counted.
+    /// A box has more pixels than a count can hold.
     #[error("--tiles makes boxes of more than 4294967295 pixels; use more tiles")]
     LargeBoxes,
     /// It is counted after it is equalized, page by page, and boxes need all of them.
@@ -138,7 +141,7 @@ pub enum Refusal {
     /// It has colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
     #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]
     DeepLab,
-    /// Nothing tells which of its pages are of one channel.
+    /// The channel of its pages is unknown.
     #[error(
         "it has several channels, and its description does not say of which each page is, so that --together channel cannot tell them apart; \
          use --together file or page"
@@ -154,10 +157,10 @@ pub enum Refusal {
         /// The expression.
         pattern: String,
     },
-    /// It is not like the reference that it is to get its levels from.
+    /// It differs in kind from the reference.
     #[error(transparent)]
     Unlike(#[from] Unlike),
-    /// The table of levels is made of given counts, and none are of pictures like it.
+    /// The table of levels is made from given counts, and these are of other kinds of pictures.
     #[error(
         "the files of --lut have no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`"
     )]
@@ -173,28 +176,28 @@ pub enum Refusal {
     /// It is an object whose name cannot be used.
     #[error("{why}; copy it under another name")]
     ObjectName {
-        /// Why, as a sentence about such names.
+        /// The reason, as a sentence about such names.
         why: &'static str,
     },
     /// Its output would be an object whose name cannot be used.
     #[error("its output cannot be written: {why}; rename it")]
     OutputName {
-        /// Why, as a sentence that names the output.
+        /// The reason, as a sentence that names the output.
         why: String,
     },
-    /// A link leads to it from the folders that may be read, and it lies in none of these.
+    /// A link leads to it from the folders that may be read, and it lies outside all of them.
     #[error("{0}; --links follow takes it")]
     Outside(Outside),
-    /// It is an OME-Zarr image, which is a folder, and such are not taken so.
+    /// It is an OME-Zarr image, which is a folder, and this input cannot be one.
     #[error("an OME-Zarr image is a folder, and {why}")]
     ImageFolder {
-        /// Why it is not taken, and the remedy.
+        /// The reason, and the remedy.
         why: &'static str,
     },
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,
-    /// Its process was killed too often while it was in progress.
+    /// The process was killed too often while the picture was in progress.
     #[error(
         "histeqd was killed {starts} times in a row while it was in progress (the kernel's log says if memory ran out), so it is left \
          out; `histeqd retry` takes it up again"

@@ -1,8 +1,11 @@
-//! Files and folders beneath a root folder, reached without following links: what a link leads to is not histeqd's to write.
+//! Files and folders beneath a root folder, reached without following links: the target of a link
+//! is not histeqd's to write.
 //!
-//! The roots are the folders that the user names: the output folder, those of `--after move:DIR`, `--failed` and `--state`. A root may itself
-//! be a link, or lie behind one. Beneath it every folder is opened relative to its root, so that nobody can put a link in its place between
-//! a check and the use, and no descriptor is kept, so that a folder that was removed, mounted or unmounted meanwhile is noticed.
+//! The roots are the folders that the user names: the output folder, those of `--after move:DIR`,
+//! `--failed` and `--state`. A root may itself be a link, or be reached through one. Beneath it
+//! every folder is opened relative to its root, and no link put in its place between a check and
+//! the use is followed. No descriptor is kept: a folder that was removed, mounted or unmounted
+//! meanwhile is noticed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -17,9 +20,9 @@ use rustix::io::Errno;
 
 use crate::fs::paths::Shown;
 
-/// A folder that is only used to reach what is in it needs no permission to be read.
+/// A folder that is only a step to its entries needs no read permission.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// A folder whose entries are to be read, or that is a picture.
+/// A folder to list, or one that is a picture.
 const LISTED: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Neither follows a link nor waits for the other end of a pipe.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -27,7 +30,8 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOE
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
-/// What is in the way where a folder or a file should be. It is the source of the I/O errors of this module.
+/// An obstacle in the place of a folder or a file. It is the source of the I/O errors of this
+/// module.
 #[derive(Debug, thiserror::Error)]
 pub enum Obstacle {
     /// A link where a folder should be.
@@ -48,7 +52,7 @@ pub enum Obstacle {
     NotAFile {
         /// Its path.
         path: PathBuf,
-        /// What it is, with its article.
+        /// Its type, with its article.
         what: &'static str,
     },
 }
@@ -73,7 +77,8 @@ impl AsFd for Folder {
 }
 
 impl Folder {
-    /// Opens the folder `below` the folder `root`. An empty root is the current folder, and an empty `below` the root.
+    /// Opens the folder `below` the folder `root`. An empty root is the current folder, and an
+    /// empty `below` the root.
     ///
     /// # Errors
     /// When it cannot be opened, for example because a part of `below` is a link.
@@ -94,7 +99,7 @@ impl Folder {
         }
     }
 
-    /// Returns the folder that a file is.
+    /// Wraps an open file that is a folder.
     ///
     /// # Errors
     /// When the process has no more descriptors.
@@ -111,8 +116,8 @@ impl Folder {
         Ok((Self::open(root, below)?, name))
     }
 
-    /// Opens the folder `below` the folder `root`, and creates it and the folders above it if they are missing. If `durable`, each that was
-    /// created is brought to the disk.
+    /// Opens the folder `below` the folder `root`, and creates it and missing folders above it. If
+    /// `durable`, each created folder is synced to the disk.
     ///
     /// # Errors
     /// When it cannot be created or opened.
@@ -146,8 +151,8 @@ impl Folder {
         Ok((Self::create(root, below, durable)?, name))
     }
 
-    /// Creates a file, which must not exist yet, for reading and writing. `mode` are its permissions, before the process's umask removes
-    /// some of them.
+    /// Creates a file, which must not exist yet, for reading and writing. `mode` are its
+    /// permissions, before the process's umask removes some of them.
     ///
     /// # Errors
     /// When it exists or cannot be created.
@@ -159,7 +164,7 @@ impl Folder {
     /// Creates a folder, which must not exist yet, and opens it.
     ///
     /// # Errors
-    /// When something has its name, or it cannot be created.
+    /// When a file or folder has its name, or it cannot be created.
     pub(crate) fn create_folder(&self, name: impl AsRef<Path>) -> io::Result<File> {
         mkdirat(self, name.as_ref(), NEW_FOLDER)?;
         self.open_folder(name)
@@ -190,7 +195,8 @@ impl Folder {
     }
 
     fn open_file(&self, name: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
-        // Looked at first: some devices do something when they are opened. And again, for it may have been replaced meanwhile.
+        // Checked before, as some devices act when they are opened, and after, as it may have been
+        // replaced meanwhile.
         let name = name.as_ref();
         self.must_be_a_file(name)?;
         let file = File::from(openat(self, name, flags | FILE, NEW_FILE)?);
@@ -200,10 +206,10 @@ impl Folder {
         }
     }
 
-    /// Checks that there is a regular file under a name, or nothing, without opening it.
+    /// Checks, without opening it, that a name is free or has a regular file.
     ///
     /// # Errors
-    /// When there is something else, or that cannot be found out.
+    /// When it has another type of file, or cannot be examined.
     pub(crate) fn must_be_a_file(&self, name: impl AsRef<Path>) -> io::Result<()> {
         let name = name.as_ref();
         let there = match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -216,22 +222,23 @@ impl Folder {
         }
     }
 
-    /// Returns the metadata of what has a name; of the link, if it is one.
+    /// Returns the metadata of a name; of the link itself, if it is one.
     ///
     /// # Errors
-    /// When there is nothing of that name, or that cannot be found out.
+    /// When the name is missing or cannot be examined.
     pub(crate) fn metadata(&self, name: impl AsRef<Path>) -> io::Result<Metadata> {
-        // Only a path is opened: that waits for nobody, and closing it releases no lock of this process on the file.
+        // Opens the path only: that waits for no other process, and closing it releases no lock of
+        // this process on the file.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(openat(self, name.as_ref(), flags, Mode::empty())?).metadata()
     }
 
-    /// Returns whether anything has a name, as far as that can be found out.
+    /// Returns whether a name is known to exist.
     pub(crate) fn has(&self, name: impl AsRef<Path>) -> bool {
         statat(self, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Renames a file in the folder; one that has the new name is replaced.
+    /// Renames a file in the folder, and replaces a file with the new name.
     ///
     /// # Errors
     /// Any I/O error.
@@ -239,15 +246,15 @@ impl Folder {
         Ok(renameat(self, from.as_ref(), self, to.as_ref())?)
     }
 
-    /// Has two names change places.
+    /// Exchanges two names.
     ///
     /// # Errors
-    /// When one of them is missing, or the file system cannot do that.
+    /// When one of them is missing, or the file system does not support it.
     pub(crate) fn exchange(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> io::Result<()> {
         Ok(renameat_with(self, one.as_ref(), self, other.as_ref(), RenameFlags::EXCHANGE)?)
     }
 
-    /// Removes a file, or a folder and all that is in it.
+    /// Removes a file, or a folder and its contents.
     ///
     /// # Errors
     /// Any I/O error.
@@ -263,7 +270,7 @@ impl Folder {
         Ok(unlinkat(self, name.as_ref(), AtFlags::empty())?)
     }
 
-    /// Brings the folder's entries to the disk, as far as possible: see [`sync_folder`].
+    /// Syncs the folder's entries to the disk, as far as possible: see [`sync_folder`].
     ///
     /// # Errors
     /// Any other I/O error.
@@ -276,8 +283,10 @@ impl Folder {
     }
 }
 
-/// Brings the entries of a folder, by its path from another, to the disk, as far as possible. A folder that may be written to but not read
-/// cannot be opened, and some file systems cannot sync folders (they answer EINVAL or ENOTSUP); neither says anything about the files.
+/// Syncs the entries of a folder, by its path from another, to the disk, as far as possible.
+///
+/// A folder that may be written to but not read cannot be opened, and some file systems cannot sync
+/// folders (they answer EINVAL or ENOTSUP); neither means that the files are in danger.
 ///
 /// # Errors
 /// Any other I/O error.
@@ -289,7 +298,7 @@ pub(crate) fn sync_folder(from: BorrowedFd<'_>, path: &Path) -> Result<(), Errno
     }
 }
 
-/// Removes what has a name in a folder. No link is followed.
+/// Removes a name from a folder, with its contents if it is a folder. No link is followed.
 fn remove_all(from: BorrowedFd<'_>, name: &Path) -> Result<(), Errno> {
     match unlinkat(from, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => {}
@@ -319,9 +328,10 @@ fn walk(mut fd: OwnedFd, below: &Path) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Returns why the folder `below` the folder `root` could not be opened: because of the first link on the way, if there is one.
+/// Returns why the folder `below` the folder `root` could not be opened: because of the first link
+/// on the way, if there is one.
 fn why_not(root: &Path, below: &Path, errno: Errno) -> io::Error {
-    // What a walk comes upon when it meets a link is no folder.
+    // Opening a link in a walk fails as opening a file does, since a link is no folder.
     if matches!(errno, Errno::LOOP | Errno::NOTDIR) {
         let mut link = root.to_owned();
         for step in below.components() {
@@ -334,9 +344,10 @@ fn why_not(root: &Path, below: &Path, errno: Errno) -> io::Error {
     errno.into()
 }
 
-/// Splits the path of a file beneath `root` into the path of its folder below the root, and its name.
+/// Splits the path of a file beneath `root` into the path of its folder below the root, and its
+/// name.
 fn split<'p>(root: &Path, path: &'p Path) -> io::Result<(&'p Path, &'p Path)> {
-    // What is relative lies beneath `.` too, though its path may not say so.
+    // Relative paths lie beneath `.`, with or without it as a prefix.
     let beneath_current = root == Path::new(".") && path.is_relative();
     let below = path.strip_prefix(root).ok().or_else(|| beneath_current.then_some(path));
     let parts = below.and_then(|below| Some((below.parent()?, Path::new(below.file_name()?))));
@@ -346,7 +357,7 @@ fn split<'p>(root: &Path, path: &'p Path) -> io::Result<(&'p Path, &'p Path)> {
     })
 }
 
-/// Creates a root and the folders above it that are missing.
+/// Creates a root and missing folders above it.
 fn create_root(root: &Path, durable: bool) -> io::Result<()> {
     let above = root.parent().unwrap_or(Path::new(""));
     let made = match fs::create_dir(root) {
@@ -366,7 +377,7 @@ fn create_root(root: &Path, durable: bool) -> io::Result<()> {
     }
 }
 
-/// Returns what something is, with its article; `None` for a regular file.
+/// Returns the type of a file, with its article; `None` for a regular file.
 fn not_a_file(kind: FileType) -> Option<&'static str> {
     Some(match kind {
         FileType::RegularFile => return None,
@@ -386,7 +397,7 @@ mod tests {
 
     use super::*;
 
-    /// A root with a folder `a/b`, and beside the root a folder `elsewhere` with the same.
+    /// Creates a root with a folder `a/b`, and next to the root a folder `elsewhere/b`.
     fn place() -> (tempfile::TempDir, PathBuf) {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("root");

@@ -1,4 +1,4 @@
-//! A short hash, by which states and settings are compared across runs and machines.
+//! A short hash to compare states and settings by, across runs and machines.
 
 use std::fmt;
 use std::hash::Hasher;

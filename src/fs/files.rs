@@ -1,4 +1,4 @@
-//! The limit on open files: what a run makes of it, and what helps if it is too low.
+//! The limit on open files: its distribution within a run, and the remedies if it is too low.
 
 use std::fmt;
 use std::io;
@@ -7,28 +7,32 @@ use std::num::NonZeroUsize;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that are open however few threads there are: standard streams, locks, the ledger, outputs that publishers bring to the disk.
+/// Files that are open however few threads there are: standard streams, locks, the ledger, outputs
+/// that are being synced.
 const ALWAYS: u64 = 16;
 
-/// Open files of a thread: a picture's input while it is decoded, and its output until it is published.
+/// Open files of a thread: a picture's input while it is decoded, and its output until it is
+/// published.
 const OF_A_THREAD: u64 = 2;
 
-/// Raises the limit on open files as far as the system allows. Every slot of a GPU takes one file: eight GPUs would exceed the usual 1,024.
+/// Raises the limit on open files as far as the system allows. Every slot of a GPU takes one file:
+/// eight GPUs would exceed the usual 1,024.
 fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // If this is refused, a picture that gets no descriptor says so.
+    // If this is refused, a picture that gets no descriptor reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The limit on open files, and what it is enough for. A third of the files is for threads, a third for slots that workers map, and a third for
-/// everything else: the workers' sockets, folders, the clients of a service.
+/// The limit on open files, divided among its uses. A third is for threads, a third for slots that
+/// workers map, and a third for everything else: the workers' sockets, folders, the clients of a
+/// service.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLimit {
     third: u64,
 }
 
 impl FileLimit {
-    /// Raises this process's limit as far as it may be, and returns it.
+    /// Raises this process's limit to the allowed maximum, and returns it.
     pub fn allowed() -> Self {
         raise_limit();
         Self::of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
@@ -50,7 +54,7 @@ impl FileLimit {
     }
 }
 
-/// Returns what the user can do about a system error, if the error is that no more files can be opened.
+/// Returns the remedy for a system error, if the error is that no more files can be opened.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => {
@@ -61,7 +65,7 @@ pub fn remedy(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// A system error, with what the user can do about it if that is known.
+/// A system error with its remedy, if one is known.
 pub struct WithRemedy<'e>(pub &'e io::Error);
 
 impl fmt::Display for WithRemedy<'_> {

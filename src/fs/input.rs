@@ -1,4 +1,4 @@
-//! Opens input files, and holds them to the folders that they have to lie in.
+//! Opens input files, and restricts them to certain folders.
 
 use std::fs::{File, read_link};
 use std::io::{self, ErrorKind};
@@ -11,22 +11,24 @@ use rustix::fs::OFlags;
 
 use crate::fs::paths::Shown;
 
-/// The folders that files which are read have to lie in, wherever links lead; by default they may lie anywhere.
+/// The folders that files must be in to be read, whatever links lead to them; by default they may
+/// be anywhere.
 #[derive(Clone, Debug, Default)]
 pub struct InputRoots(Option<Arc<[PathBuf]>>);
 
-/// A file that lies in none of the folders.
+/// A file outside the folders.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a link leads out of the folders that are read, to what is not: {}", Shown(.0))]
 pub struct Outside(PathBuf);
 
 impl InputRoots {
-    /// Files have to lie in one of these folders, or be one of these files.
+    /// Restricts files to these folders, or these files themselves.
     pub fn within(folders: Vec<PathBuf>) -> Self {
         Self(Some(folders.into()))
     }
 
-    /// Returns whether a path leads to what lies in one of the folders, as far as that can be found out: who opens it finds out too.
+    /// Returns whether the target of a path is in one of the folders. If that is unknown, opening
+    /// the file will show.
     pub(crate) fn have(&self, path: &Path) -> bool {
         match path.canonicalize() {
             Ok(real) => self.hold(&real),
@@ -34,8 +36,8 @@ impl InputRoots {
         }
     }
 
-    /// Opens a file for reading, as [`open`] does. It is the opened file of which the kernel is asked where it lies: a path may lead elsewhere
-    /// by then.
+    /// Opens a file for reading, as [`open`] does. The check asks the kernel for the place of the
+    /// opened file, since the path may lead elsewhere by then.
     ///
     /// # Errors
     /// When it cannot be opened, or is [`Outside`].
@@ -47,7 +49,8 @@ impl InputRoots {
         Ok(file)
     }
 
-    /// Opens a file that the settings name. Where it may lie anywhere, it may be a pipe, whose writer is waited for.
+    /// Opens a file that the settings name. Without restrictions it may be a pipe, and opening
+    /// waits for the writer.
     ///
     /// # Errors
     /// As of [`InputRoots::open`].
@@ -61,13 +64,13 @@ impl InputRoots {
     }
 }
 
-/// Returns the file that lies in none of the folders, if that is the error.
+/// Returns the file outside the folders, if that is the error.
 pub(crate) fn outside(error: &io::Error) -> Option<&Outside> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Opens a file for reading, without waiting for the writer of a pipe, should one have taken the file's place since it was found. What was
-/// opened has to be checked.
+/// Opens a file for reading, without waiting for the writer of a pipe, should one have taken the
+/// file's place since it was found. The caller has to check the type of the opened file.
 ///
 /// # Errors
 /// When it cannot be opened.

@@ -1,5 +1,5 @@
-//! How paths are shown to people and programs, without losing or misrepresenting any name; whether two lead to the same place, and whether
-//! anything is there.
+//! Paths: shown to people and programs without losing or misrepresenting any name, compared, and
+//! tested for existence.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -13,8 +13,9 @@ use serde::{Serialize, Serializer};
 use crate::fs::digest::Digest;
 use crate::words::is_plain;
 
-/// A path for people: as it is if it is plain text, otherwise quoted with escapes, so that a name with a line break, a terminal's control
-/// codes or bytes that are not UTF-8 can neither mislead nor get lost.
+/// A path for people: plain text is shown unchanged, and anything else quoted with escapes. A name
+/// with a line break, a terminal's control codes or bytes that are not UTF-8 can then neither
+/// mislead nor get lost.
 pub struct Shown<'a, P: AsRef<Path> + ?Sized>(pub &'a P);
 
 impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
@@ -27,12 +28,13 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
     }
 }
 
-/// Returns the input folder of an input that has the path `below` below it; that of a file given by name is the folder it lies in.
+/// Returns the input folder of an input with the path `below` below it; for a file given by name,
+/// its parent folder.
 pub(crate) fn root_of<'p>(input: &'p Path, below: &Path) -> Option<&'p Path> {
     input.ancestors().nth(below.components().count())
 }
 
-/// Returns the path of an input below the input folder that it lies in, or its name if it is an input by itself.
+/// Returns the path of an input below its input folder, or its name if it is an input by itself.
 pub(crate) fn below_inputs<'p>(inputs: &[PathBuf], input: &'p Path) -> &'p Path {
     let folders = inputs.iter().filter_map(|folder| input.strip_prefix(folder).ok());
     let below =
@@ -40,7 +42,7 @@ pub(crate) fn below_inputs<'p>(inputs: &[PathBuf], input: &'p Path) -> &'p Path 
     below.or_else(|| input.file_name().map(Path::new)).unwrap_or(input)
 }
 
-/// Device and inode number, by which a file or a folder is the same under all its paths.
+/// Device and inode number, which identify a file or a folder under all its paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
@@ -48,7 +50,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// An identity that nothing has.
+    /// An identity that no file has.
     pub(crate) const NOTHING: Self = Self { device: 0, inode: 0 };
 
     pub(crate) fn of(metadata: &Metadata) -> Self {
@@ -60,13 +62,13 @@ impl Identity {
         Self { device: u64::MAX, inode: Digest::of(url.as_os_str().as_bytes()).number().cast_unsigned() }
     }
 
-    /// Returns the identity of what a path leads to, if that exists.
+    /// Returns the identity of a path's target, if that exists.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
     }
 }
 
-/// Returns an absolute path. A URL is one as it is.
+/// Returns an absolute path. A URL is returned unchanged.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     if store::is_url(path) {
         return path.to_owned();
@@ -74,7 +76,8 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns whether two paths lead to the same place, which need not exist yet. Links and mounts may give one place several paths.
+/// Returns whether two paths lead to the same place, which need not exist yet. Links and mounts may
+/// give one place several paths.
 pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
     let absolute = |path| std::path::absolute(path).ok();
     absolute(one).is_some_and(|one| absolute(other) == Some(one))
@@ -86,7 +89,8 @@ pub(crate) fn is_gone(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Serializes a path for programs: a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`.
+/// Serializes a path for programs: a string if it is UTF-8, otherwise an object with its bytes as
+/// numbers, `{"bytes": [99, 97, 102, 233]}`.
 pub(crate) fn as_json<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Bytes<'a> {

@@ -24,7 +24,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// Renames a file without replacing one that has the new name.
+/// Renames a file, and fails if the new name is taken.
 pub(crate) fn rename_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
     match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
         // NFS and other file systems do not support the flag.
@@ -33,12 +33,12 @@ pub(crate) fn rename_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Does the same as [`rename_new`] in two steps: a process that is killed in between leaves the file with both names, and so may a power
-/// failure.
+/// Does the same as [`rename_new`] in two steps: if the process is killed in between, or the power
+/// fails, the file may be left with both names.
 fn link_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
     match linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
         Ok(()) => remove_old(from, to),
-        // NFS may have done it, lost the answer, and done it once more.
+        // NFS may have done it, lost the answer, and repeated it.
         Err(Errno::EXIST) if are_same(from, to) => remove_old(from, to),
         Err(why @ (Errno::EXIST | Errno::XDEV)) => Err(why),
         Err(_) if statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW).is_ok() => Err(Errno::EXIST),

@@ -1,4 +1,4 @@
-//! Tells one state of a file's content from another, or of all that lies below a folder, where that is one input or output.
+//! Identifies a state of a file's content, or of a whole folder, where that is one input or output.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,28 +10,31 @@ use walkdir::WalkDir;
 
 use crate::fs::digest::Digest;
 
-/// The properties of a file that tell one state of its content from another.
+/// The properties of a file that identify a state of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Length in bytes.
     pub size: u64,
-    /// Time of the last change of the content, in nanoseconds since 1970. For an object whose store names its content, a number for that name.
+    /// Time of the last change of the content, in nanoseconds since 1970. For an object with an
+    /// ETag, a number derived from that.
     pub mtime_ns: i64,
     /// The inode number, or 0 where inode numbers do not last.
     pub inode: u64,
 }
 
 impl Stamp {
-    /// Returns the stamp of a file; `lasting_inodes` says whether its file system keeps inode numbers.
+    /// Returns the stamp of a file; `lasting_inodes` states whether its file system keeps inode
+    /// numbers.
     pub fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
         let inode = if lasting_inodes { metadata.ino() } else { 0 };
         Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
     }
 
-    /// Returns the stamp of what is at a path, which has this metadata: of a folder, that of all that is below it.
+    /// Returns the stamp of a path with this metadata: for a folder, that of the whole tree below
+    /// it.
     ///
     /// # Errors
-    /// When something below a folder cannot be looked at.
+    /// When a part of the tree cannot be examined.
     pub(crate) fn at(path: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
         let own = Self::of(metadata, lasting_inodes);
         if !metadata.is_dir() {
@@ -64,22 +67,22 @@ impl Stamp {
     }
 }
 
-/// What is below a folder, itself included.
+/// Totals of the tree below a folder, itself included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     /// The bytes of all files.
     pub(crate) bytes: u64,
-    /// The last time that any of it was written to.
+    /// The last time that a part was written to.
     pub(crate) mtime_ns: i64,
-    /// The last time that the inode of any of it changed.
+    /// The last time that the inode of a part changed.
     pub(crate) ctime_ns: i64,
 }
 
 impl Tree {
-    /// Looks at all that is below a folder. Links are not followed.
+    /// Examines the tree below a folder. Links are not followed.
     ///
     /// # Errors
-    /// When a part of it cannot be looked at.
+    /// When a part cannot be examined.
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let mut tree = Self { mtime_ns: i64::MIN, ctime_ns: i64::MIN, ..Self::default() };
         for entry in WalkDir::new(folder) {

@@ -30,14 +30,16 @@ const BELOW: u32 = 30;
 /// Space for the name above a panel.
 const ABOVE: u32 = 26;
 
-/// Neighbouring bars whose heights differ by more than this fraction of the panel's height are not joined by a line.
+/// Neighbouring bars whose heights differ by more than this fraction of the panel's height are not
+/// joined by a line.
 const CLIFF: f64 = 0.15;
 /// Opacity of the stem of an isolated bar.
 const STEM: f64 = 0.35;
 
 /// Room above the highest bar, as a factor of its height.
 const HEADROOM: f64 = 1.06;
-/// The lowest value of a logarithmic panel, as a fraction of one pixel's share, so that a bin with one pixel is visible.
+/// The lowest value of a logarithmic panel, as a fraction of one pixel's share, so that a bin with
+/// one pixel is visible.
 const BELOW_ONE: f64 = 0.6;
 
 /// The chart to draw.
@@ -88,7 +90,8 @@ impl Channel {
     }
 }
 
-/// Draws the histograms. Returns the content of the plot's file, in the format that the extension of `path` names.
+/// Draws the histograms. Returns the content of the plot's file, in the format that the extension
+/// of `path` names.
 pub(super) fn draw(histograms: &Histograms<'_>, scale: Scale, path: &Path) -> Result<Vec<u8>, String> {
     plot::draw(&Chart::new(histograms, scale), path)
 }
@@ -162,9 +165,9 @@ impl<'a> Chart<'a> {
             let width = if curve.channel == Channel::Luma { 1.5 } else { 1.0 };
             let (colour, opacity) = curve.channel.paint();
             let lines = lines(steps, (frame.bottom - frame.top) * CLIFF);
-            // The others lie on the axis.
+            // The other lines lie on the axis.
             for line in lines.filter(|line| line.iter().any(|bar| bar[0].1 <= frame.bottom - 0.5)) {
-                // Without an area below it, an isolated bar would float, so it gets a stem.
+                // Without an area below it, an isolated bar would float: it gets a stem.
                 if let (&[[left, right]], 0.0) = (line, opacity) {
                     let middle = f64::midpoint(left.0, right.0);
                     page.line(&[(middle, frame.bottom), (middle, left.1)], colour.mix(STEM), width)?;
@@ -175,7 +178,8 @@ impl<'a> Chart<'a> {
         self.draw_cut(page, frame, panel)
     }
 
-    /// Labels the bars of the darkest and the lightest bin with their shares where they are too high to fit.
+    /// Labels the bars of the darkest and the lightest bin with their shares where they are too
+    /// high to fit.
     fn draw_cut<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame, panel: &Panel) -> Drawn<B> {
         for (side, x) in [(HPos::Left, frame.left + 10.0), (HPos::Right, frame.right - 10.0)] {
             let ends = panel.channels.iter().map(|curve| match side {
@@ -253,8 +257,8 @@ impl Drawing for Chart<'_> {
     }
 }
 
-/// Returns the highest share that has to fit into the panels. A linear scale ignores the darkest and the lightest bin, where clipped
-/// values collect, and alpha: they would flatten everything else.
+/// Returns the highest share that has to fit into the panels. A linear scale ignores the darkest
+/// and the lightest bin, where clipped values collect, and alpha: they would flatten the rest.
 fn top(panels: &[Panel], scale: Scale) -> f64 {
     let curves = panels.iter().flat_map(|panel| &panel.channels);
     let all = curves.clone().flat_map(|curve| &curve.shares).copied().fold(0.0, f64::max);
@@ -266,13 +270,15 @@ fn top(panels: &[Panel], scale: Scale) -> f64 {
     if scale == Scale::Linear && inner > 0.0 { inner } else { all }
 }
 
-/// Groups the tops of neighbouring bars into lines, broken at cliffs, so that the comb-like histogram of an equalized picture is drawn
-/// as its envelope and its valleys instead of a thicket of vertical lines.
+/// Groups the tops of neighbouring bars into lines, broken at cliffs. The comb-like histogram of an
+/// equalized picture is then drawn as its envelope and its valleys instead of a thicket of vertical
+/// lines.
 fn lines(steps: &[Bar], cliff: f64) -> impl Iterator<Item = &[Bar]> {
     steps.chunk_by(move |left, right| (left[1].1 - right[0].1).abs() <= cliff)
 }
 
-/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that is not below `least`.
+/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that is not below
+/// `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0]

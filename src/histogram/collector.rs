@@ -1,4 +1,5 @@
-//! Collects the histograms as they come from the devices and writes them in the order of the pictures.
+//! Collects the histograms as they come from the devices and writes them in the order of the
+//! pictures.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -38,7 +39,8 @@ pub struct Collector<'a> {
 /// The table written so far, and the rows of pictures that finished before their turn.
 struct Table<'a> {
     to: Box<dyn Write + Send>,
-    /// The file of the table, published under the name that the user gave once it is complete; `None` if the table goes to a stream.
+    /// The file of the table, published under the name that the user gave once it is complete;
+    /// `None` if the table goes to a stream.
     file: Option<Unpublished<'a>>,
     /// The number of the picture whose rows are written next.
     next: usize,
@@ -51,7 +53,8 @@ struct Table<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Starts the table. `plots` is the folder below which plots are named after inputs, if they are.
+    /// Starts the table. `plots` is the folder below which plots are named after inputs, if they
+    /// are.
     ///
     /// # Errors
     /// When its destination cannot be opened.
@@ -79,13 +82,14 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// Ends the table. If it is not complete, because the run was stopped, its file is not published.
+    /// Ends the table. If it is not complete, because the run was stopped, its file is not
+    /// published.
     ///
     /// # Errors
     /// When it could not be written.
     pub fn finish(self, complete: bool) -> Result<(), Error> {
         let mut table = self.table.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // After a stopped run there are gaps between the pictures that are left.
+        // After a stopped run there are gaps between the remaining pictures.
         while let Some(next) = table.waiting.first() {
             table.next = next;
             table.write_due(self.request);
@@ -116,7 +120,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Draws the plot of a picture. Returns its unpublished file, or `None` if it was written to a stream.
+    /// Draws the plot of a picture. Returns its unpublished file, or `None` if it was written to a
+    /// stream.
     fn draw(
         &self,
         histograms: &Histograms<'_>,
@@ -140,7 +145,8 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Opens the destination of the table. Returns its writer and, if it is a regular file, the file to publish in the end.
+/// Opens the destination of the table. Returns its writer and, if it is a regular file, the file to
+/// publish in the end.
 fn open<'a>(
     out: &Path,
     publisher: &'a Publisher,
@@ -168,7 +174,7 @@ fn write_counts(counts: &Counts, name: &Path, publisher: &Publisher) -> Result<(
     Ok(file.publish().map(drop)?)
 }
 
-/// Starts a file that the user named: a link leads to the file that is written.
+/// Starts a file that the user named; through a link, its target.
 fn begin<'a>(name: &Path, publisher: &'a Publisher) -> Result<Unpublished<'a>, PublishError> {
     let file = destination::followed(name);
     publisher.begin(file.parent().unwrap_or(Path::new("")), &file)
@@ -201,7 +207,7 @@ impl Outlet for Collector<'_> {
             channels = Some(&sum.channels).filter(|channels| !channels.is_empty());
         }
         let job = &finished.picture.work.job;
-        // Asked again before a plot is published; a row of the table cannot be taken back.
+        // Checked again before a plot is published; a row of the table cannot be taken back.
         if !job.is_unchanged() {
             return Err(PictureError::Changed);
         }
@@ -256,7 +262,8 @@ impl Table<'_> {
         self.note(written);
     }
 
-    /// Writes the end of the table, and its beginning if no row has been written: a table without rows is valid too.
+    /// Writes the end of the table, and its beginning if no row has been written: a table without
+    /// rows is valid too.
     fn end(&mut self, request: &Request) {
         let begin = if self.begun { Vec::new() } else { request.format.begin(request.bins) };
         let end = [&begin, request.format.end()].concat();

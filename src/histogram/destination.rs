@@ -1,4 +1,5 @@
-//! The destination of a table or a plot: usually a regular file, but it may also be a symbolic link, a pipe or a device.
+//! The destination of a table or a plot: usually a regular file, but it may also be a symbolic
+//! link, a pipe or a device.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,8 +15,8 @@ use codec::Format;
 /// The most symbolic links that are followed, as in Linux.
 const LINKS: usize = 40;
 
-/// Opens a pipe, a device or the like for writing, since a file must not take its place. Returns `None` if the path is a regular file or
-/// a folder, or does not exist.
+/// Opens a pipe, a device or the like for writing, since a file must not take its place. Returns
+/// `None` if the path is a regular file or a folder, or does not exist.
 pub(super) fn stream(path: &Path) -> Option<io::Result<File>> {
     let there = fs::metadata(path).ok()?;
     (!there.is_file() && !there.is_dir()).then(|| File::options().write(true).open(path))
@@ -34,7 +35,8 @@ pub(super) fn followed(path: &Path) -> PathBuf {
 /// Makes sure that neither the table `out` nor a plot replaces an input picture or the other.
 ///
 /// # Errors
-/// When one of them leads to an input, or both to one file. A plot that would replace an input directly, not through a link, has already failed in the plan.
+/// When one of them leads to an input, or both to one file. A plot that would replace an input
+/// directly, not through a link, has already failed in the plan.
 pub(super) fn refuse_replacing(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
     let plots = plan.jobs.iter().map(|job| job.output.as_path());
     let place = |path| std::path::absolute(followed(path)).ok();
@@ -60,7 +62,8 @@ pub(super) fn refuse_replacing(out: Option<&Path>, plan: &Plan) -> Result<(), Er
     Ok(())
 }
 
-/// Returns whether a job's file is, or has to be, a picture: a table of an earlier run in the input folder is not.
+/// Returns whether a job's file is, or has to be, a picture: a table of an earlier run in the input
+/// folder is not.
 fn is_picture(job: &Job) -> bool {
     let mut head = Vec::new();
     let read = input::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));

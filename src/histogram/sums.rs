@@ -10,20 +10,22 @@ use crate::picture::counts::Counts;
 use codec::Decoded;
 use equalize::{Layout, Levels, Pixel, count};
 
-/// The counts so far of every file some of whose pages have been counted.
+/// The counts so far of every file with some of its pages counted.
 #[derive(Default)]
 pub(super) struct Sums {
     open: Mutex<HashMap<StackId, Sum>>,
 }
 
-/// The counts of some pages of a file. Pages may differ in alpha, which some have for pixels that do not count.
+/// The counts of some pages of a file. Pages may differ in alpha, where some have it for pixels
+/// that do not count.
 pub(super) struct Sum {
-    /// The layout of a page, with alpha if any of them has it, or of all if they are the bands of a picture.
+    /// The layout of a page, with alpha if any of them has it. For the bands of a picture, the
+    /// layout of the whole.
     pub(super) layout: Layout,
     levels: Levels,
-    /// Those of each stage.
+    /// The counts of each stage.
     pub(super) counts: Vec<u64>,
-    /// Those of each channel, if these are samples of a pixel and no colours.
+    /// The counts of each channel, if a pixel has channels that are not colours.
     pub(super) channels: Counts,
     pages: usize,
 }
@@ -64,7 +66,7 @@ impl Sums {
     /// Adds the counts of a page; returns those of the whole file once all pages are counted.
     ///
     /// # Errors
-    /// If levels of this page and of others are not the same.
+    /// If the levels of this page differ from those of the others.
     pub(super) fn add(
         &self,
         page: &Page,

@@ -1,4 +1,5 @@
-//! The table of histograms as text: a CSV row or a JSON object for every channel of every stage of every picture.
+//! The table of histograms as text: a CSV row or a JSON object for every channel of every stage of
+//! every picture.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -1,11 +1,13 @@
-//! Keeps the rows of pictures that finished before their turn. Behind a slow first picture, that can be all the others.
+//! Keeps the rows of pictures that finished before their turn. If the first picture is slow, these
+//! can be all the others.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Rows by the number of their picture: in memory as long as there is room, else in a temporary file.
+/// Rows by the number of their picture: in memory as long as there is room, else in a temporary
+/// file.
 pub(super) struct Waiting {
     rows: BTreeMap<usize, Rows>,
     /// The most bytes of rows kept in memory.
@@ -18,7 +20,7 @@ pub(super) struct Waiting {
     end: u64,
 }
 
-/// Where the rows of a picture are.
+/// The place of a picture's rows.
 enum Rows {
     Held(Vec<u8>),
     InFile { at: u64, bytes: usize },
@@ -77,7 +79,7 @@ impl Waiting {
         Ok(Some(rows))
     }
 
-    /// Returns the lowest number of a picture whose rows are waiting.
+    /// Returns the lowest number among the pictures with waiting rows.
     pub(super) fn first(&self) -> Option<usize> {
         self.rows.keys().next().copied()
     }

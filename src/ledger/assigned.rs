@@ -1,4 +1,4 @@
-//! Which output an input had or was to have, and which other inputs have the same.
+//! The output that an input had or was to have, and the other inputs with the same output.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,13 @@ pub struct Assigned {
     pub stamp: Stamp,
     /// Whether the picture was done.
     pub is_done: bool,
-    /// Whether its output was written: it is done, or was in progress when its process was killed and the output has appeared since.
+    /// Whether its output was written: the picture is done, or was in progress when its process was
+    /// killed, and the output has appeared since.
     pub is_written: bool,
 }
 
 impl Ledger {
-    /// Returns the output that an input was last begun for, whatever became of it.
+    /// Returns the output that an input was last begun for, whatever the result.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -43,8 +44,9 @@ impl Ledger {
             .optional()?)
     }
 
-    /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when
-    /// they are done (`inputs_go`), the done ones as long as the output exists.
+    /// Returns the other inputs that have the same output or are about to. Included are inputs that
+    /// still exist and, if inputs are removed or moved when they are done (`inputs_go`), the done
+    /// ones as long as the output exists.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -62,9 +64,10 @@ impl Ledger {
         Ok(rivals.map(|(input, _)| input).collect())
     }
 
-    /// Forgets other inputs that were done with the output of this one, which it has now.
+    /// Forgets other inputs that were done with the output of this one, which now owns it.
     pub(super) fn own_output(&self, input: &Path) -> Result<(), LedgerError> {
-        // The plus rules out the index by state, which would search all pictures done instead of the few that have this output.
+        // The plus rules out the index by state, which would search all pictures done instead of
+        // the few that have this output.
         let mut delete = self.db.prepare_cached(
             "DELETE FROM picture WHERE +state = 'done' AND input <> ?1
                  AND output = (SELECT output FROM picture WHERE input = ?1)",

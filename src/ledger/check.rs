@@ -1,4 +1,4 @@
-//! Looks for damage before a call of the ledger comes upon it.
+//! Looks for damage before a call of the ledger meets it.
 
 use std::path::Path;
 
@@ -6,18 +6,20 @@ use super::error::unusable;
 use super::open::inode;
 use super::{FILE, Ledger, LedgerError};
 
-/// What is wrong with a ledger.
+/// The damage to a ledger.
 #[derive(Debug)]
 pub struct Damage {
-    /// Which file it was found in.
+    /// The inode of the damaged file.
     pub(super) inode: u64,
-    /// What it is.
+    /// The error.
     pub why: LedgerError,
 }
 
 impl Ledger {
-    /// Reads all of the ledger in `folder` and returns what is damaged, if anything. By a connection of its own: the ledger's own may not
-    /// notice that its file was cut off, for it remembers what it read. A ledger that cannot be read for now is not damaged.
+    /// Reads the whole ledger in `folder` and returns the damage, if any.
+    ///
+    /// This uses a connection of its own: the ledger's may not notice a truncated file, as it
+    /// caches pages. A ledger that cannot be read for now is not damaged.
     pub fn damage(folder: &Path) -> Option<Damage> {
         let inode = inode(&folder.join(FILE));
         let why = match Self::read_file(&folder.join(FILE)) {
@@ -34,7 +36,8 @@ impl Ledger {
         if found == "ok" { Ok(()) } else { Err(unusable(found).into()) }
     }
 
-    /// As [`Ledger::mend`], for damage that was found by [`Ledger::damage`]. `None` if another ledger has taken its place since.
+    /// As [`Ledger::mend`], for damage that [`Ledger::damage`] found. `None` if another ledger has
+    /// taken its place since.
     ///
     /// # Errors
     /// As of [`Ledger::open`].

@@ -30,7 +30,7 @@ pub enum LedgerError {
         /// The I/O error.
         source: io::Error,
     },
-    /// A user who may not write to it cannot read it while no service has it open.
+    /// A user without write permission cannot read it while no service has it open.
     #[error(
         "the ledger {} was left by a process that was killed, and cannot be read without write permission; run this as its owner",
         Shown(.0)
@@ -67,7 +67,7 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
-    /// Returns whether the ledger itself is what is wrong.
+    /// Returns whether the ledger itself is faulty.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Database(error) => is_unusable(error),
@@ -76,7 +76,8 @@ impl LedgerError {
         }
     }
 
-    /// Returns whether the same call may succeed later: the system around the ledger is what is wrong.
+    /// Returns whether the same call may succeed later: the fault is in the system around the
+    /// ledger.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -96,7 +97,7 @@ impl LedgerError {
         )
     }
 
-    /// Returns the same error, as told to a reader of the ledger `file`, who cannot mend it.
+    /// Returns the same error for a reader of the ledger `file`, who cannot mend it.
     pub(super) fn for_reader_of(self, file: &Path) -> Self {
         match self {
             Self::Database(source) if is_unusable(&source) => Self::Damaged { path: file.to_owned(), source },
@@ -118,7 +119,7 @@ pub(super) fn unusable(message: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB), Some(message))
 }
 
-/// Returns whether the file itself is what is wrong, not the system around it.
+/// Returns whether the file itself is faulty, not the system around it.
 pub(super) fn is_unusable(error: &rusqlite::Error) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => true,

@@ -1,4 +1,4 @@
-//! All pictures that failed for good, or those that somebody looks for.
+//! A list of the pictures that failed for good, or a search among them.
 
 use serde::Serialize;
 
@@ -6,21 +6,21 @@ use super::report::{FailedPicture, seconds_ago};
 use super::{Ledger, LedgerError, path};
 use crate::fs::paths::Shown;
 
-/// Which failures are looked for.
+/// A search for failures.
 #[derive(Clone, Debug)]
 pub struct FailureSearch {
-    /// What their paths or reasons contain, in any case; empty for all.
+    /// Text to find in their paths or reasons, in any case; empty for all.
     pub text: String,
-    /// The most that are listed.
+    /// The most to list.
     pub limit: usize,
 }
 
 /// The failures that were found.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct FoundFailures {
-    /// How many were found.
+    /// The number found.
     pub found: usize,
-    /// They, newest first, up to the limit.
+    /// The failures, newest first, up to the limit.
     pub failures: Vec<FailedPicture>,
 }
 

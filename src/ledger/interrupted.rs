@@ -1,4 +1,5 @@
-//! Pictures that were begun and did not end, because their process was killed: one of them may be what killed it.
+//! Pictures that were begun and did not end, because their process was killed: one of them may be
+//! the cause.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,8 @@ use super::{Ledger, LedgerError, bytes, now_ns};
 pub const MOST_STARTS: u32 = 3;
 
 impl Ledger {
-    /// Takes back that these pictures were begun: whatever ends their process now, they are not to blame.
+    /// Takes back the start of these pictures: whatever ends their process now, they are not to
+    /// blame.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -24,7 +26,8 @@ impl Ledger {
         Ok(transaction.commit()?)
     }
 
-    /// Records that a picture failed for good because its process was killed too often while it was in progress.
+    /// Records that a picture failed for good because its process was killed too often while it was
+    /// in progress.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -36,8 +39,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets that pictures are in progress: none is any more, and what appears in the place of an output is not theirs. Only how often
-    /// they were begun is kept.
+    /// Forgets that pictures are in progress: this has ended for all, and a file in the place of an
+    /// output is not theirs. Only the number of their starts is kept.
     ///
     /// # Errors
     /// When a call of the database fails.

@@ -64,8 +64,8 @@ fn purpose(out: &Path) -> String {
     if out.as_os_str().is_empty() { String::new() } else { format!(", for {}", Shown(out)) }
 }
 
-/// The right to write to an output folder and to keep its ledger. It ends when the value is dropped, and with the process, however that
-/// ends.
+/// The right to write to an output folder and to keep its ledger. It ends when the value is
+/// dropped, and with the process, however that ends.
 #[derive(Debug)]
 pub struct Lock {
     out: PathBuf,
@@ -76,13 +76,13 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the locks of the output folder `out` and of its ledger's folder. Does not wait: if another process holds one of them, the
-    /// error says which.
+    /// Takes the locks of the output folder `out` and of its ledger's folder. Does not wait: if
+    /// another process holds one of them, the error names the lock.
     ///
     /// # Errors
     /// When another process holds a lock, or a lock file cannot be created or used.
     pub fn take(out: &Path, ledger: &Path) -> Result<Self, LockError> {
-        // If the ledger is taken, nothing is to be created in an output folder that nobody has used before.
+        // If the ledger is taken, an output folder that has never been used stays untouched.
         if !out.join(super::FOLDER).join(FILE).exists() {
             must_be_free(ledger)?;
         }
@@ -92,12 +92,14 @@ impl Lock {
         Ok(Self { out: out.into(), of_out, ledger: ledger.into(), of_ledger })
     }
 
-    /// Returns whether the ledger's last holder, if there was one, may have been ended by a power failure.
+    /// Returns whether the ledger's last holder, if there was one, may have been ended by a power
+    /// failure.
     pub(super) fn may_follow_power_failure(&self) -> bool {
         self.for_ledger().first_since_boot
     }
 
-    /// Records that the ledger says nothing any more that a power failure has made false. Until then, the next holder has to see to that.
+    /// Records that the ledger has no claims left that a power failure made false. Until then, the
+    /// next holder has to repeat the check.
     ///
     /// # Errors
     /// When the lock file cannot be written.
@@ -142,9 +144,9 @@ fn ledger_taken(folder: &Path, Holder { pid, out, .. }: Holder) -> LockError {
     LockError::LedgerTaken { folder: folder.into(), pid, out }
 }
 
-/// Fails if another process keeps its ledger in a folder, and creates nothing there.
+/// Fails if another process keeps its ledger in a folder, and creates no files there.
 fn must_be_free(folder: &Path) -> Result<(), LockError> {
-    // Any other trouble with it is reported when the lock is taken.
+    // Any other trouble is reported when the lock is taken.
     let (root, below) = rooted(folder);
     let opened = Folder::open(root, below).and_then(|folder| folder.read(FILE));
     let Ok(file) = opened else { return Ok(()) };
@@ -161,7 +163,7 @@ fn must_be_free(folder: &Path) -> Result<(), LockError> {
 #[derive(Clone, Debug)]
 struct Holder {
     pid: String,
-    /// The start of the machine; empty if it is not known.
+    /// The boot of the machine; empty if it is not known.
     boot: String,
     out: PathBuf,
 }
@@ -196,17 +198,18 @@ struct LockFile {
     file: File,
     /// This process.
     holder: Holder,
-    /// Whether nobody is known to have had it since the machine was started.
+    /// Whether no holder is known since the machine was started.
     first_since_boot: bool,
 }
 
 impl LockFile {
-    /// Takes the lock in `folder` for the output folder `out`; `taken` makes the error if another process holds it.
+    /// Takes the lock in `folder` for the output folder `out`; `taken` makes the error if another
+    /// process holds it.
     fn take(folder: &Path, out: &Path, taken: impl FnOnce(Holder) -> LockError) -> Result<Self, LockError> {
         let path = folder.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
         let (root, below) = rooted(folder);
-        // For good: it is often what creates the output folder, on which outputs rely.
+        // Durable, as this often creates the output folder, on which outputs rely.
         let folder = Folder::create(root, below, true).map_err(failed)?;
         let file = folder.write(FILE).map_err(failed)?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);

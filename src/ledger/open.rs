@@ -1,4 +1,4 @@
-//! How the ledger's file is opened, read, and replaced when it is damaged or gone.
+//! Opening and reading the ledger's file, and replacing one that is damaged or gone.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -25,11 +25,13 @@ const BUSY: Duration = Duration::from_secs(10);
 const BUSY_READING: Duration = Duration::from_secs(2);
 
 impl Ledger {
-    /// Opens the ledger in `folder`, creating both if necessary. An unreadable ledger is set aside under another name and replaced by an
-    /// empty one; the second value is then a sentence that says so.
+    /// Opens the ledger in `folder`, creating both if necessary. An unreadable ledger is set aside
+    /// under another name and replaced by an empty one; the second value is then a sentence about
+    /// that.
     ///
     /// # Errors
-    /// When the folder or the database cannot be created or used, unless the database itself is damaged.
+    /// When the folder or the database cannot be created or used, unless the database itself is
+    /// damaged.
     pub fn open(folder: &Path) -> Result<(Self, Option<String>), LedgerError> {
         let (root, below) = rooted(folder);
         Folder::create(root, below, true)
@@ -41,11 +43,12 @@ impl Ledger {
         }
     }
 
-    /// Replaces the ledger by an empty one if `why`, the error of one of its calls, says that it is damaged: damage may show only once the
-    /// damaged part is read. Returns a sentence that says so; any other error is returned as it is.
+    /// Replaces the ledger by an empty one if `why`, the error of one of its calls, is a sign of
+    /// damage: damage may show only once the damaged part is read. Returns a sentence about that;
+    /// any other error is returned unchanged.
     ///
     /// # Errors
-    /// `why`, unless it says that the ledger is damaged. Otherwise as of [`Ledger::open`].
+    /// `why`, unless it is a sign of damage. Otherwise as of [`Ledger::open`].
     pub fn mend(&mut self, why: LedgerError) -> Result<String, LedgerError> {
         // Another ledger may have taken its place.
         if inode(&self.file) != self.inode {
@@ -70,10 +73,12 @@ impl Ledger {
         }
     }
 
-    /// Opens the ledger in `folder` for reading; `None` if there is none, or it is only just being created.
+    /// Opens the ledger in `folder` for reading; `None` if it does not exist, or is only just being
+    /// created.
     ///
     /// # Errors
-    /// When there is one that cannot be read: for lack of rights, because it is damaged, or because another version wrote it.
+    /// When it exists and cannot be read: for lack of rights, because it is damaged, or because
+    /// another version wrote it.
     pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
         let file = folder.join(FILE);
         Self::read_file(&file).map_err(|why| why.for_reader_of(&file))
@@ -87,7 +92,8 @@ impl Ledger {
                 _ => Err(LedgerError::File { path: file.to_owned(), source }),
             };
         }
-        // Not by opening it: closing a file releases all locks that this process has on it, and a service reads its own ledger here too.
+        // Checked without opening it: closing a file releases all locks that this process has on
+        // it, and a service reads its own ledger here too.
         match access(file, Access::READ_OK) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
@@ -98,7 +104,8 @@ impl Ledger {
         let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .or_else(|_| open(file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         match Self::for_reading(db, file) {
-            // Nobody has it open, and this user may not create the files that readers share. Nothing in it can change then.
+            // No process has it open, and this user may not create the files that readers share.
+            // Its content cannot change then.
             Err(LedgerError::NotOurs(_)) if !file.with_extension(LOG).exists() => {
                 Self::for_reading(open_unchanging(file)?, file)
             }
@@ -129,10 +136,12 @@ impl Ledger {
         must_be_files(file).map_err(|source| LedgerError::File { path: file.into(), source })?;
         let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         db.busy_timeout(BUSY)?;
-        // In WAL mode "normal" survives a kill without loss, and a power failure without damage; what a power failure loses is done again.
+        // In WAL mode "normal" survives a kill without loss, and a power failure without damage;
+        // work lost in a power failure is repeated.
         db.pragma_update(None, "journal_mode", "wal")?;
         db.pragma_update(None, "synchronous", "normal")?;
-        // Without this, REPLACE would not run the delete trigger, and the rows it removes would stay in the sums.
+        // Without this, REPLACE would not run the delete trigger, and the rows it removes would
+        // stay in the sums.
         db.pragma_update(None, "recursive_triggers", true)?;
         if let Err(other) = schema::prepare(&db)? {
             return Err(unusable(format!("its version is {other}, and this histeqd needs {VERSION}")).into());
@@ -141,7 +150,8 @@ impl Ledger {
         Ok(Self { db, inode: inode(file), file: file.to_owned() })
     }
 
-    /// Opens the ledger again if its file was deleted or replaced; a deleted one is then new and empty. Returns a sentence that says so.
+    /// Opens the ledger again if its file was deleted or replaced; a deleted one is then new and
+    /// empty. Returns a sentence about that.
     ///
     /// # Errors
     /// As of [`Ledger::open`].
@@ -153,7 +163,8 @@ impl Ledger {
         Ok(Some(note.unwrap_or_else(|| "the ledger is missing; a new one is started".into())))
     }
 
-    /// Opens the ledger again, for another file system may have been mounted in its place. As [`Ledger::open`].
+    /// Opens the ledger again, for another file system may have been mounted in its place. As
+    /// [`Ledger::open`].
     ///
     /// # Errors
     /// As of [`Ledger::open`].
@@ -163,8 +174,9 @@ impl Ledger {
         Ok(note)
     }
 
-    /// Replaces the ledger by one that lies at the same path now, and leaves that one's files alone: when the last connection to a database
-    /// closes, SQLite removes the write-ahead log by its path.
+    /// Replaces the ledger by the one that lies at the same path now, and leaves that one's files
+    /// alone: when the last connection to a database closes, SQLite removes the write-ahead log by
+    /// its path.
     fn give_way_to(&mut self, ledger: Self) -> Result<(), LedgerError> {
         self.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         *self = ledger;
@@ -179,7 +191,8 @@ fn must_be_files(file: &Path) -> io::Result<()> {
     ["", "-wal", "-shm", "-journal"].iter().try_for_each(|end| folder.must_be_a_file(format!("{FILE}{end}")))
 }
 
-/// Opens a database, without following links below its root. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
+/// Opens a database, without following links below its root. The path is absolute because SQLite
+/// takes one that starts with "file:" for a URI.
 fn open(file: &Path, access: OpenFlags) -> Result<Connection, LedgerError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     Ok(Connection::open_with_flags(without_links(file)?, flags)?)
@@ -192,7 +205,7 @@ fn without_links(file: &Path) -> Result<PathBuf, LedgerError> {
     Ok(root.join(below).join(FILE))
 }
 
-/// Opens a database that nobody changes, without the files that go with one that somebody does.
+/// Opens a database that no process changes, without the files that accompany one in use.
 fn open_unchanging(file: &Path) -> Result<Connection, LedgerError> {
     let file = without_links(file)?;
     let uri = format!("file:{}?immutable=1", bytes(&file).iter().map(escaped).collect::<String>());
@@ -201,7 +214,7 @@ fn open_unchanging(file: &Path) -> Result<Connection, LedgerError> {
     Ok(Connection::open_with_flags(uri, flags)?)
 }
 
-/// Returns a byte of a path as it stands in a URI.
+/// Escapes a byte of a path for a URI.
 fn escaped(byte: &u8) -> String {
     match byte {
         b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(*byte).to_string(),
@@ -209,7 +222,7 @@ fn escaped(byte: &u8) -> String {
     }
 }
 
-/// Returns the inode of a file, 0 if there is none.
+/// Returns the inode of a file, 0 if it does not exist.
 pub(super) fn inode(file: &Path) -> u64 {
     fs::symlink_metadata(file).map_or(0, |metadata| metadata.ino())
 }
@@ -221,7 +234,7 @@ fn set_aside(file: &Path) -> Result<PathBuf, LedgerError> {
     let renamed = Folder::open(root, below).and_then(|folder| {
         folder.rename(FILE, name)?;
         for companion in ["-wal", "-shm"] {
-            // They belong to the file that was set aside; usually there are none.
+            // They belong to the file that was set aside, and usually do not exist.
             let _ = folder.remove(format!("{FILE}{companion}"));
         }
         Ok(())

@@ -11,9 +11,9 @@ use crate::fs::paths::is_gone;
 /// The result of a call of [`Ledger::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many pictures were forgotten.
+    /// The number of pictures that were forgotten.
     pub forgotten: usize,
-    /// The last path that was checked; `None` if there are no more.
+    /// The last path that was checked; `None` at the end.
     pub last: Option<PathBuf>,
 }
 
@@ -25,10 +25,13 @@ struct Row {
 }
 
 impl Ledger {
-    /// Forgets pictures whose inputs are gone and that ended longer than `age` ago or never ended, so that the ledger does not grow
-    /// forever. Inputs in the folders `missing` are kept: they may be gone only because their folder is. If inputs are removed or moved when
-    /// they are done (`inputs_go`), so are those whose output exists: nobody else must replace it. One call checks the next `most` pictures
-    /// after the path `after`, because checking a file may take long.
+    /// Forgets pictures with inputs that are gone and that ended longer than `age` ago or never
+    /// ended.
+    ///
+    /// Inputs in the folders `missing` are kept: they may be gone only because their folder is. If
+    /// inputs are removed or moved when they are done (`inputs_go`), pictures with an existing
+    /// output are kept too, which protects it from other inputs. One call checks the next `most`
+    /// pictures after the path `after`, because checking a file may take long.
     ///
     /// # Errors
     /// When a call of the database fails.

@@ -1,4 +1,4 @@
-//! What the ledger knows of how an output was made.
+//! The ledger's record of how an output was made.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub struct Recorded {
     pub input: PathBuf,
     /// Its state then.
     pub stamp: Stamp,
-    /// All settings that determined what the output looks like.
+    /// All settings that determined how the output looks.
     pub settings: String,
     /// The bytes of the output.
     pub bytes_out: u64,

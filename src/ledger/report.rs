@@ -1,4 +1,4 @@
-//! What the ledger reports about the current state of the work.
+//! A report on the current state of the work.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,15 +38,16 @@ pub struct Report {
     pub last_hour_pixels: u64,
     /// Bytes of all outputs.
     pub bytes_out: u64,
-    /// How many seconds ago the last picture was done.
+    /// Seconds since the last picture was done.
     pub last_done_seconds_ago: Option<u64>,
     /// The last pictures that failed for good, newest first.
     pub failures: Vec<FailedPicture>,
     /// The pictures that failed and will be tried again next, soonest first.
     pub retries: Vec<FailedPicture>,
-    /// Why the counts do not cover all that was done, if they do not.
+    /// Why the counts are incomplete, if they are.
     pub incomplete: Option<String>,
-    /// Whether the running service itself tells this. Otherwise it is what the ledger last heard of it.
+    /// Whether the running service itself answered. Otherwise this is the last state that the
+    /// ledger recorded of it.
     pub answered: bool,
     /// The last report of a service about itself, if there ever was one.
     #[serde(rename = "daemon")]
@@ -59,11 +60,11 @@ pub struct FailedPicture {
     /// The file.
     #[serde(serialize_with = "crate::fs::paths::as_json")]
     pub input: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// How many seconds ago.
+    /// Seconds since it failed.
     pub seconds_ago: u64,
-    /// In how many seconds the service tries it again; `None` if no service has planned to.
+    /// Seconds until the service tries it again; `None` if no service has planned to.
     pub again_in_seconds: Option<u64>,
 }
 
@@ -72,7 +73,7 @@ pub struct FailedPicture {
 pub struct ServiceReport {
     /// Its process ID.
     pub pid: u32,
-    /// How many seconds ago it reported this. A running service reports every few seconds.
+    /// Seconds since this report. A running service reports every few seconds.
     #[serde(skip_deserializing, default)]
     pub seconds_ago: u64,
     /// Whether this is its last report: it has stopped.
@@ -92,14 +93,14 @@ pub struct ServiceReport {
     /// The last finished input that could not be put away, and why.
     #[serde(default)]
     pub staying: Option<String>,
-    /// Whether somebody paused the service: no pictures are begun.
+    /// Whether a user paused the service: no pictures are begun.
     #[serde(default)]
     pub paused: bool,
     /// Why no pictures are begun at the moment, if they are held back.
     pub held: Option<String>,
     /// The watched folders that do not exist.
     pub missing: Vec<String>,
-    /// Why the settings of folders cannot be used, whose pictures wait.
+    /// Why the settings of folders cannot be used, with their pictures waiting.
     #[serde(default)]
     pub unusable: Vec<String>,
     /// The devices and their states.
@@ -199,12 +200,13 @@ pub(super) fn seconds_ago(then: i64) -> u64 {
     now_ns().saturating_sub(then).max(0).unsigned_abs() / 1_000_000_000
 }
 
-/// Returns how many seconds are left, rounded up, so that the time is never up too early.
+/// Returns the number of seconds left, rounded up: the time is never up too early.
 fn seconds_until(then: i64) -> u64 {
     then.saturating_sub(now_ns()).max(0).unsigned_abs().div_ceil(1_000_000_000)
 }
 
-/// Returns the folder of an output folder's ledger: `state` if that is given, otherwise a folder in the output folder.
+/// Returns the folder of an output folder's ledger: `state` if given, otherwise a folder in the
+/// output folder.
 pub fn folder(out: &Path, state: Option<&Path>) -> PathBuf {
     state.map_or_else(|| out.join(super::FOLDER), Path::to_owned)
 }

@@ -15,8 +15,8 @@ const UPDATES: [&str; VERSION as usize - 1] = [
     "ALTER TABLE picture ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;",
 ];
 
-/// Creates the tables if there are none, or brings them up to date. The inner error is the version of a ledger with which neither can be
-/// done.
+/// Creates the tables if there are none, or brings them up to date. The inner error is the version
+/// of a ledger that allows neither.
 pub(super) fn prepare(db: &Connection) -> rusqlite::Result<Result<(), i32>> {
     let how = match version(db)? {
         VERSION => return Ok(Ok(())),

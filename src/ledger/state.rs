@@ -1,4 +1,4 @@
-//! What the ledger says a picture's state is.
+//! The state of a picture in the ledger.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};

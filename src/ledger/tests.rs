@@ -390,7 +390,8 @@ fn what_may_be_away_with_its_folder_is_not_forgotten() {
 #[test]
 fn what_cannot_be_looked_at_is_not_forgotten() {
     let case = Case::new();
-    // Whatever the reason, the system does not say that the input is gone. Links in a circle stop even root.
+    // Whatever the reason, the system does not report the input as gone. Links in a circle stop
+    // even root.
     std::os::unix::fs::symlink("circle", case.at("circle")).unwrap();
     let [hidden, gone] = ["circle/a.png", "gone.png"].map(|name| case.at(name));
     for input in [&hidden, &gone] {
@@ -422,7 +423,7 @@ fn what_never_ended_is_forgotten_when_its_input_is_gone() {
     assert_eq!((report.done, report.retrying, report.running), (1, 0, 0));
 }
 
-/// How many seconds a busy machine may hold up a test.
+/// The delay in seconds that a test on a busy machine must tolerate.
 const A_WHILE: u64 = 50;
 
 #[test]

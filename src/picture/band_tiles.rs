@@ -1,6 +1,8 @@
-//! The tiles of CLAHE of a picture that is read in bands. Counts and tables of few rows of tiles are there at a time: a band is counted, and waits
-//! until those below it are, as far as they have pixels of the tiles between which it lies; then it is equalized. How far counting may be ahead
-//! bounds the memory.
+//! CLAHE's tiles of a picture that is read in bands.
+//!
+//! Counts and tables of only a few rows of tiles exist at a time. A band is counted, waits until
+//! the bands below it are counted as far as their pixels belong to tiles around it, and is then
+//! equalized. A limit on how far counting may run ahead bounds the memory.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -12,23 +14,24 @@ use codec::Pages;
 use equalize::clahe::{Clippings, Rolling, RowCounts, RowTables};
 use equalize::{Layout, Levels, Operation, Pixel};
 
-/// Bands that may be counted beside those that the uppermost band waits for.
+/// Bands that may be counted in addition to those that the uppermost band waits for.
 const AHEAD: u32 = 2;
 
-/// Rows of tiles of a band that need pixels of others: at its top, at its bottom, and the one whose turn it is.
+/// Rows of tiles of a band that are counted in part: one at its top, one at its bottom, and the one
+/// in progress.
 const ROWS_IN_PART: usize = 3;
 
-/// How a picture is cut into bands.
+/// The division of a picture into bands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bands {
     /// The rows of the picture.
     pub(crate) height: u32,
-    /// The rows of each band but the last.
+    /// The rows of each band except the last.
     pub(crate) each: u32,
 }
 
 impl Bands {
-    /// Returns how each picture of a file is cut, if they are.
+    /// Returns the division of each picture of a file, if they are divided.
     pub(crate) fn of(pages: &Pages) -> Option<Self> {
         pages.height_of_bands().map(|height| Self { height, each: pages.first_row(1) })
     }
@@ -51,7 +54,8 @@ struct Window {
 }
 
 impl Window {
-    /// Returns the tiles of a picture, of which this is the layout of a band; none if the operation has none.
+    /// Returns the tiles of a picture, given the layout of one of its bands; `None` if the
+    /// operation has no tiles.
     fn new(layout: &Layout, bands: Bands, operation: &Operation) -> Option<Self> {
         let tiles = Rolling::new(&Layout { height: bands.height, ..*layout }, operation)?;
         Some(Self { tiles, bands })
@@ -63,12 +67,13 @@ impl Window {
         (self.tiles.complete_below(used.end) - 1) / self.bands.each
     }
 
-    /// Returns the number of the last band that may be counted while this one is the uppermost that is not equalized.
+    /// Returns the number of the last band that may be counted while this one is the uppermost that
+    /// is not equalized.
     fn last_counted(&self, band: u32) -> u32 {
         (self.last_needed(band) + AHEAD).min(self.bands.count() - 1)
     }
 
-    /// Returns of how many rows of tiles there are tables at once, and of how many counts, at most.
+    /// Returns the most rows of tiles that have tables at once, and the most that have counts.
     fn most_rows(&self) -> [usize; 2] {
         let (mut most_rows, mut most_bands) = (0, 0);
         for band in 0..self.bands.count() {
@@ -76,7 +81,7 @@ impl Window {
             most_rows = most_rows.max(self.tiles.counted_below(self.bands.rows(last).end) - first);
             most_bands = most_bands.max(last as usize - band as usize + 1);
         }
-        // All bands together may have some of what pads the picture.
+        // All bands together may contain parts of the padding of the picture.
         let in_part = ROWS_IN_PART.saturating_mul(most_bands + 1);
         [most_rows, in_part.min(most_rows)]
     }
@@ -89,43 +94,45 @@ impl Window {
     }
 }
 
-/// Returns the bytes of the counts and tables of a picture that is read in bands, of which this is the layout of one; none if the operation has none.
+/// Returns the bytes of the counts and tables of a picture that is read in bands, given the layout
+/// of one of them; `None` if the operation has no tiles.
 pub(crate) fn table_bytes(layout: &Layout, bands: Bands, operation: &Operation) -> Option<u64> {
     Window::new(layout, bands, operation).map(|window| window.bytes())
 }
 
-/// Returns whether tables depend on what is in all bands, besides their own counts.
+/// Returns whether tables depend on the content of all bands, in addition to their own counts.
 pub(crate) fn needs_look(layout: &Layout, bands: Bands, operation: &Operation) -> bool {
     Window::new(layout, bands, operation)
         .is_some_and(|window| window.tiles.needs_levels() || window.tiles.exposed_counts() > 0)
 }
 
-/// The tiles of a picture, as far as there are counts and tables of them. Its bands may be counted by several threads at once.
+/// The tiles of a picture, with the counts and tables that exist of them. Its bands may be counted
+/// by several threads at once.
 #[derive(Debug)]
 pub struct BandTiles {
     window: Window,
-    /// The layout of the first band that came, and its levels.
+    /// The layout and levels of the first band that arrived.
     layout: Layout,
     levels: Levels,
     seen: Mutex<Seen>,
-    /// How they are clipped and exposed, until all bands are equalized.
+    /// The tiles' clipping and exposure, until all bands are equalized.
     clippings: Mutex<Option<Arc<Clippings>>>,
     rows: Vec<Mutex<Row>>,
     progress: Mutex<Progress>,
 }
 
-/// What has been seen of bands, until all of them have been looked at.
+/// The levels seen in bands so far, until all bands have been examined.
 #[derive(Debug, Default)]
 struct Seen {
-    /// How many they are.
+    /// The number of bands.
     bands: u32,
-    /// Which levels occur, a bit for each, if that matters.
+    /// The levels that occur, a bit for each, if needed.
     occurs: Vec<u8>,
-    /// The counts that exposure follows from.
+    /// The counts to derive the exposure from.
     counts: Vec<u64>,
 }
 
-/// What there is of a row of tiles.
+/// The state of a row of tiles.
 #[derive(Debug)]
 enum Row {
     Uncounted,
@@ -133,18 +140,20 @@ enum Row {
     Tables(Arc<RowTables>),
 }
 
-/// How far the picture is.
+/// The progress of the picture.
 #[derive(Debug)]
 struct Progress {
     /// For each row of tiles, whether it has or had tables.
     has_tables: Vec<bool>,
-    /// The number of the uppermost band that is not equalized, and those of the bands below it that are.
+    /// The number of the uppermost band that is not equalized, and those of the bands below it that
+    /// are.
     uppermost: u32,
     equalized: BTreeSet<u32>,
 }
 
 impl BandTiles {
-    /// Returns the tiles of a picture, given the layout and levels of one of its bands; `None` if the operation has none for it.
+    /// Returns the tiles of a picture, given the layout and levels of one of its bands; `None` if
+    /// the operation has no tiles for it.
     pub(crate) fn new(layout: &Layout, levels: Levels, bands: Bands, operation: &Operation) -> Option<Self> {
         let window = Window::new(layout, bands, &Operation { levels, ..*operation })?;
         let rows = window.tiles.rows();
@@ -160,13 +169,15 @@ impl BandTiles {
         })
     }
 
-    /// Returns whether a band of this kind may be of the picture. Some may have alpha and others not, as they have pixels that do not count.
+    /// Returns whether a band of this kind may belong to the picture. Bands may differ in alpha, as
+    /// only some have pixels that do not count.
     pub(crate) fn is_of(&self, layout: &Layout, levels: Levels) -> bool {
         let are_of_a_kind = Kind::of(&self.layout, levels) == Kind::of(layout, levels);
         self.layout.width == layout.width && self.levels == levels && are_of_a_kind
     }
 
-    /// Notes which levels occur in a band, and how often. All have to be looked at before any is counted.
+    /// Records the levels of a band and how often they occur. All bands have to be examined before
+    /// any is counted.
     pub(crate) fn look(&self, band: u32, pixel: Pixel, pixels: &[u8]) {
         let Window { tiles, bands } = &self.window;
         let tiles = tiles.with_pixel(pixel);
@@ -184,13 +195,14 @@ impl BandTiles {
         seen.bands += 1;
         let is_last = seen.bands == bands.count();
         drop(seen);
-        // Counts take much memory, and other pictures of the file may be looked at before this one is counted.
+        // Reduced early, as counts take much memory, and other pictures of the file may be examined
+        // before this one is counted.
         if is_last {
             self.clippings();
         }
     }
 
-    /// Counts a band, and makes the tables of the rows of tiles that are complete with it.
+    /// Counts a band, and makes the tables of the rows of tiles that it completes.
     pub(crate) fn count(&self, band: u32, pixel: Pixel, pixels: &[u8]) {
         let rows = self.window.bands.rows(band);
         for row in self.window.tiles.counted_in(rows.clone()) {
@@ -200,7 +212,7 @@ impl BandTiles {
         }
     }
 
-    /// Counts rows of pixels in a row of tiles. Returns whether this has tables now.
+    /// Counts rows of pixels in a row of tiles. Returns whether that completed its tables.
     fn count_in(&self, number: usize, rows: Range<u32>, pixel: Pixel, pixels: &[u8]) -> bool {
         let tiles = self.window.tiles.with_pixel(pixel);
         let mut row = self.row(number);
@@ -236,16 +248,17 @@ impl BandTiles {
         self.progress().uppermost == self.window.bands.count()
     }
 
-    /// Returns whether there are all tables that a band needs.
+    /// Returns whether all tables that a band needs are there.
     pub(crate) fn may_be_equalized(&self, band: u32) -> bool {
         let used = self.window.tiles.used_by(self.window.bands.rows(band));
         self.progress().has_tables[used].iter().all(|has_tables| *has_tables)
     }
 
-    /// Equalizes a band for which there are tables. Once those above it are equalized too, tables that nothing else needs are dropped.
+    /// Equalizes a band that has its tables. Once the bands above it are equalized too, tables
+    /// without further use are dropped.
     ///
     /// # Panics
-    /// If there are no tables for it: it would be written as it was.
+    /// If its tables are missing: it would be written unchanged.
     pub(crate) fn equalize(&self, band: u32, pixel: Pixel, pixels: &mut [u8]) {
         let rows = self.window.bands.rows(band);
         let used = self.window.tiles.used_by(rows.clone());
@@ -265,7 +278,7 @@ impl BandTiles {
         }
     }
 
-    /// Notes that a band is equalized. Returns the rows of tiles that are not needed any more since then.
+    /// Records that a band is equalized. Returns the rows of tiles that have become unnecessary.
     fn note_equalized(&self, band: u32) -> Range<usize> {
         let Window { tiles, bands } = &self.window;
         let first_used = |band: u32| {
@@ -309,7 +322,8 @@ mod tests {
         (*state >> 33) as usize % bound
     }
 
-    /// Counts and equalizes the bands of a picture in any order that is allowed, with no more rows of tiles than are promised.
+    /// Counts and equalizes the bands of a picture in any allowed order, and checks the bound on
+    /// rows of tiles.
     fn equalized_in_bands(
         mut pixels: Vec<u8>,
         layout: &Layout,

@@ -1,4 +1,5 @@
-//! The boxes that CLAHE divides a volume into, while its slices are counted and when they are equalized: pages of a file, or files.
+//! The boxes that CLAHE divides a volume into, while its slices are counted and equalized. Slices
+//! are the pages of a file, or files.
 
 use std::ffi::OsStr;
 use std::mem;
@@ -11,14 +12,14 @@ use codec::{Pages, Volumes};
 use equalize::clahe::{BoxTables, Extent, Part, Volume};
 use equalize::{Layout, Levels, Operation, Pixel};
 
-/// What is divided into boxes.
+/// An object to divide into boxes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Divided {
-    /// A volume of so many slices.
+    /// A volume of slices.
     Slices {
-        /// How many there are.
+        /// The number of slices.
         count: usize,
-        /// How many such volumes of a file have begun and not ended at most.
+        /// The most volumes of a file that are begun and not finished at a time.
         at_once: usize,
     },
     /// A picture in bands, whose tiles are boxes of one page ([`band_tiles`]).
@@ -29,7 +30,7 @@ impl Divided {
     /// A picture by itself.
     pub(crate) const ONE: Self = Self::Slices { count: 1, at_once: 1 };
 
-    /// Returns what a page or band is a part of, given the volumes of its file.
+    /// Returns the object that a page or band belongs to, given the volumes of its file.
     pub(crate) fn of(pages: &Pages, volumes: Option<&Volumes>, page: usize) -> Self {
         match (Bands::of(pages), volumes) {
             (Some(bands), _) => Self::Bands(bands),
@@ -48,7 +49,8 @@ impl Divided {
         }
     }
 
-    /// Returns the bytes of the counts and tables of all boxes that there are at once, if the operation has any.
+    /// Returns the bytes of the counts and tables of all boxes that exist at once; 0 if the
+    /// operation has no boxes.
     pub(crate) fn table_bytes(self, layout: &Layout, operation: &Operation) -> u64 {
         match self {
             Self::Slices { at_once, .. } => {
@@ -60,7 +62,7 @@ impl Divided {
     }
 }
 
-/// The slice that a picture is of what is divided.
+/// A picture as a slice of an object that is divided into boxes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoxPart<'b> {
     pub(crate) divided: Divided,
@@ -70,18 +72,18 @@ pub(crate) struct BoxPart<'b> {
 }
 
 impl BoxPart<'_> {
-    /// Returns where the pixels of a picture of this layout lie.
+    /// Returns the position of the pixels of a picture of this layout.
     pub(crate) fn extent(&self, layout: &Layout) -> Extent {
         Extent { page: self.slice, first_row: 0, rows: layout.height }
     }
 }
 
-/// The boxes of a volume, from the first of its slices that is counted until there are tables.
+/// The boxes of a volume, from the counting of its first slice until their tables are complete.
 #[derive(Debug, Default)]
 pub(crate) struct CountedBoxes(Mutex<Option<Arc<StackBoxes>>>);
 
 impl CountedBoxes {
-    /// Returns the boxes. The slice that is counted first makes them.
+    /// Returns the boxes. The first slice to be counted makes them.
     pub(crate) fn get_or(&self, make: impl FnOnce() -> Option<StackBoxes>) -> Option<Arc<StackBoxes>> {
         let mut boxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if boxes.is_none() {
@@ -90,29 +92,31 @@ impl CountedBoxes {
         boxes.clone()
     }
 
-    /// Takes the boxes, of which all slices have been counted, so that they are gone when those are equalized.
+    /// Takes the boxes once all slices have been counted. They are then freed when the slices are
+    /// equalized.
     pub(crate) fn take(&self) -> Option<Arc<StackBoxes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// What tells volumes of several files from each other: the folder that the files lie in, unless that does not matter, and their series or group.
+/// The identity of a volume of several files: their folder, unless that does not matter, and their
+/// series or group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct VolumeName {
     pub(crate) folder: PathBuf,
     pub(crate) group: Arc<OsStr>,
 }
 
-/// A volume each slice of which is a file.
+/// A volume with a file for each slice.
 #[derive(Debug)]
 pub(crate) struct FileVolume {
     pub(crate) name: VolumeName,
-    /// How many slices it has.
+    /// The number of slices.
     pub(crate) slices: usize,
     pub(crate) boxes: CountedBoxes,
 }
 
-/// Which slice of which volume a file is.
+/// A file as a slice of a volume.
 #[derive(Clone, Debug)]
 pub struct FileSlice {
     pub(crate) volume: Arc<FileVolume>,
@@ -134,15 +138,16 @@ pub struct StackBoxes {
     volume: Volume,
     layout: Layout,
     levels: Levels,
-    /// The counts of each row of boxes, until there are tables.
+    /// The counts of each row of boxes, until the tables are complete.
     rows: Vec<Mutex<Vec<u32>>>,
-    /// The counts that exposure follows from, as long.
+    /// The counts to derive the exposure from, until then.
     exposed: Mutex<Vec<u64>>,
     tables: OnceLock<BoxTables>,
 }
 
 impl StackBoxes {
-    /// Returns the boxes of slices of one kind, that of the first, which is of this file; `None` if the operation has none for them.
+    /// Returns the boxes of slices of one kind, that of the first, which is from this file; `None`
+    /// if the operation has no boxes for them.
     pub(crate) fn new(
         first: &Path,
         layout: &Layout,
@@ -162,13 +167,15 @@ impl StackBoxes {
         (&self.first, &self.layout, self.levels)
     }
 
-    /// Returns whether slices of this kind are those of the volume. All of them may have alpha or not, as they have pixels that do not count.
+    /// Returns whether slices of this kind belong to the volume. They may differ in alpha, as only
+    /// some have pixels that do not count.
     pub(crate) fn is_of(&self, layout: &Layout, levels: Levels) -> bool {
         let is_as_large = (self.layout.width, self.layout.height) == (layout.width, layout.height);
         is_as_large && self.levels == levels && Kind::of(&self.layout, levels) == Kind::of(layout, levels)
     }
 
-    /// Counts a slice. Each begins at another row of boxes, so that threads do not wait for each other.
+    /// Counts a slice. Each starts at another row of boxes, which keeps threads from waiting for
+    /// each other.
     pub(crate) fn count(&self, extent: Extent, pixel: Pixel, pixels: &[u8]) {
         let volume = self.volume.with_pixel(pixel);
         if volume.exposed_counts() > 0 {
@@ -190,7 +197,7 @@ impl StackBoxes {
         });
     }
 
-    /// Equalizes a slice, if there are tables.
+    /// Equalizes a slice, if the tables are complete.
     pub(crate) fn equalize(&self, extent: Extent, pixel: Pixel, pixels: &mut [u8]) {
         if let Some(tables) = self.tables.get() {
             self.volume.with_pixel(pixel).equalize(extent, pixels, tables);

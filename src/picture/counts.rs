@@ -1,4 +1,5 @@
-//! Sums of the histograms of any number of pictures, and the files that hold them. Sums of several machines add up.
+//! Sums of the histograms of any number of pictures, and the files that hold them. Sums of several
+//! machines add up.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,7 +14,7 @@ use crate::picture::kind::Kind;
 use equalize::count;
 use equalize::{Layout, Levels};
 
-/// What a file of counts calls itself.
+/// The format's name in a file of counts.
 const NAME: &str = "histeqd counts";
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -33,12 +34,12 @@ struct Sum {
 }
 
 impl Counts {
-    /// Adds the counts of a picture or page with so many levels, those of [`count::count`]; `channel`: which channel it is, if channels that
-    /// are no colours have tables of their own.
+    /// Adds the counts, as [`count::count`] returns them, of a picture or page with these levels.
+    /// `channel` is its number, if channels that are not colours have tables of their own.
     pub fn add(&mut self, layout: &Layout, levels: Levels, channel: Option<u16>, counts: &[u64]) {
         let (kind, levels) = (Kind::of(layout, levels).of_channel(channel), layout.depth.levels());
         let planes = count::planes(layout.pixel).len();
-        // Alpha, before luma, is not among them.
+        // Alpha, which precedes luma, is left out.
         let (colours, last) = (layout.pixel.colour_channels(), planes - 1);
         let own = counts[..colours * levels].iter();
         let luma = if colours > 1 { &counts[last * levels..][..levels] } else { &[] };
@@ -56,11 +57,11 @@ impl Counts {
         let length = kind.planes().len() * kind.counts();
         let sum = self.0.entry(kind).or_insert_with(|| Sum { pictures: 0, counts: vec![0; length] });
         sum.pictures = sum.pictures.saturating_add(pictures);
-        // No real pictures have so many pixels; a file may say anything.
+        // Saturates, as a file may contain any number; no real pictures have this many pixels.
         sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 
-    /// Returns whether nothing was counted.
+    /// Returns whether no picture was counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -90,10 +91,10 @@ impl Counts {
         serde_json::to_string(&file).expect("texts and numbers can be written") + "\n"
     }
 
-    /// Returns the sums that a file holds.
+    /// Parses the sums in a file.
     ///
     /// # Errors
-    /// What is wrong with it, or with a part of it.
+    /// A description of the error in it, or in a part of it.
     pub(crate) fn from_json(text: &[u8]) -> Result<Self, String> {
         let file: CountsFile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if file.format != NAME || file.version != VERSION {
@@ -120,7 +121,7 @@ impl Counts {
         Ok(all)
     }
 
-    /// Returns whether a file that begins so is one of sums.
+    /// Returns whether a file that begins like this has sums.
     pub fn are_in(head: &[u8]) -> bool {
         let text: Vec<u8> = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         text.starts_with(b"{\"format\":\"histeqdcounts\"")
@@ -150,12 +151,12 @@ pub enum CountsError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// It is something else.
+    /// It is a file of another kind, or invalid.
     #[error("{} is no file of counts, as `histeqd histogram --counts FILE` writes them: {why}", Shown(path))]
     NotCounts {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
 }
@@ -169,20 +170,20 @@ struct CountsFile {
     kinds: Vec<KindOfFile>,
 }
 
-/// What a file says of one kind of pictures.
+/// One kind of pictures in a file of counts.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KindOfFile {
     colours: String,
     bits: u32,
-    /// How many levels samples have, if they are fewer than there is room for.
+    /// The number of levels, if fewer than the samples' bits allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     levels: Option<u16>,
-    /// Which channel they are, from 0, if these are no colours.
+    /// The number of the channel, from 0, if channels are not colours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     channel: Option<u16>,
     pictures: u64,
-    /// By plane.
+    /// The counts of each plane.
     counts: BTreeMap<String, Vec<u64>>,
 }
 
@@ -195,7 +196,7 @@ mod tests {
         Layout { width: 1, height: 1, pixel, depth }
     }
 
-    /// Counts that are all different.
+    /// Returns counts that are all different.
     fn counts(layout: &Layout) -> Vec<u64> {
         (1..=count::length(layout) as u64).collect()
     }
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(all.0.len(), 3, "alpha makes no kind");
         let colours = &all.0[&Kind::of(&layout(Pixel::Rgb, Depth::Eight), Levels::All)];
         assert_eq!(colours.pictures, 2);
-        // Red is in both at the same place, luma behind alpha or not.
+        // Red has the same position in both, and luma follows alpha or not.
         assert_eq!((colours.counts[0], colours.counts[3 * 256]), (1 + 1, (4 * 256 + 1) + (3 * 256 + 1)));
         let mut twice = Counts::from_json(all.to_json().as_bytes()).unwrap();
         assert_eq!(twice, all);

@@ -1,18 +1,18 @@
-//! What pictures must have in common to be counted together.
+//! The properties that pictures must share to be counted together.
 
 use std::borrow::Cow;
 
 use equalize::{Depth, Layout, Levels, Operation, Pixel, count};
 
-/// What pictures must have in common to be counted together, and to have the same LUTs.
+/// The properties that pictures must share to be counted together, and to have the same LUTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Kind {
     has_colour: bool,
     /// Whether samples have 16 bits.
     is_deep: bool,
-    /// How many levels these have.
+    /// The levels of samples.
     levels: Levels,
-    /// Which channel they are, from 0, of pictures whose channels are samples of a pixel and no colours.
+    /// The number of the channel, from 0, of pictures with channels that are not colours.
     channel: Option<u16>,
 }
 
@@ -23,13 +23,13 @@ impl Kind {
         Self { has_colour, is_deep, levels, channel: None }
     }
 
-    /// Returns the kind of pictures that are such a channel.
+    /// Returns the kind of pictures that are this channel.
     #[must_use]
     pub(crate) const fn of_channel(self, channel: Option<u16>) -> Self {
         Self { channel, ..self }
     }
 
-    /// Returns which channel pictures are.
+    /// Returns the number of the channel.
     pub(crate) const fn channel(self) -> Option<u16> {
         self.channel
     }
@@ -67,7 +67,7 @@ impl Kind {
         self.depth().levels()
     }
 
-    /// Returns how many levels samples have.
+    /// Returns the levels of samples.
     pub(crate) const fn levels(self) -> Levels {
         self.levels
     }
@@ -77,7 +77,7 @@ impl Kind {
         self.has_colour
     }
 
-    /// Returns how many levels there are, if they are fewer than there is room for.
+    /// Returns the number of levels, if fewer than the samples' bits allow.
     pub(crate) fn fewer_levels(self) -> Option<u16> {
         match self.levels {
             Levels::First(number) if self.levels.are_fewer(self.depth()) => Some(number),
@@ -90,7 +90,7 @@ impl Kind {
         if self.has_colour { &["red", "green", "blue", "luma"] } else { &["gray"] }
     }
 
-    /// Returns the counts of those planes that an operation changes.
+    /// Returns the counts of the planes that an operation changes.
     pub(crate) fn equalized<'c>(self, counts: &'c [u64], operation: &Operation) -> Cow<'c, [u64]> {
         count::of_equalized(counts, &self.layout(), operation.colour)
     }

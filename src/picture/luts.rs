@@ -1,4 +1,4 @@
-//! LUTs that pictures are given, because they are made of the histograms of several.
+//! LUTs made from the histograms of several pictures.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use equalize::{Depth, Layout, Levels, Operation, lut};
 pub struct Luts(HashMap<Kind, Vec<u8>>);
 
 impl Luts {
-    /// Makes LUTs for an operation of the sums of counts of each kind. There are none for pictures that are not like the reference, if there is
-    /// one.
+    /// Makes the LUTs of an operation from the sums of counts of each kind. Kinds that differ from
+    /// the reference, if there is one, get no LUTs.
     pub fn of(sums: &Counts, operation: &Operation, reference: Option<&Reference>) -> Self {
         let made = sums.kinds().filter_map(|(kind, sums)| {
             let operation = &Operation { levels: kind.levels(), ..*operation };
@@ -31,8 +31,8 @@ impl Luts {
         Self(made.collect())
     }
 
-    /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted: if it is a channel, those of
-    /// the channel, or else of gray pictures.
+    /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was
+    /// counted. A channel gets those of the channel, or else of gray pictures.
     pub(crate) fn of_layout(&self, layout: &Layout, levels: Levels, channel: Option<u16>) -> Option<&[u8]> {
         let kind = Kind::of(layout, levels);
         self.0.get(&kind.of_channel(channel)).or_else(|| self.0.get(&kind)).map(Vec::as_slice)

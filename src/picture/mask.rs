@@ -1,4 +1,4 @@
-//! `--mask`: pictures that say which pixels of others count.
+//! `--mask`: pictures that mark the pixels of others that count.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,10 +10,10 @@ use crate::fs::stamp::Stamp;
 use crate::picture::record::Digest;
 use codec::CodecError;
 
-/// Extensions of masks besides that of the picture: those of formats without loss.
+/// Extensions of masks, other than the picture's own: formats without loss.
 const EXTENSIONS: [&str; 5] = ["png", "tif", "tiff", "pgm", "bmp"];
 
-/// Where masks are, and what they are for.
+/// The place of masks, and their use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masks {
     /// A folder with the tree of the input folders.
@@ -25,7 +25,7 @@ pub struct Masks {
 /// Why a picture cannot have its mask.
 #[derive(Debug, thiserror::Error)]
 pub enum MaskError {
-    /// There is none.
+    /// It does not exist.
     #[error(
         "there is no mask {}; a mask has the picture's name below --mask, perhaps with the extension png, tif, pgm or bmp",
         Shown(.0)
@@ -44,7 +44,7 @@ pub enum MaskError {
     Codec {
         /// The mask.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         error: CodecError,
     },
     /// Its samples have no fixed black.
@@ -55,12 +55,12 @@ pub enum MaskError {
     Pages {
         /// The mask.
         path: PathBuf,
-        /// How many pages it has.
+        /// The number of its pages.
         pages: usize,
         /// The page of the picture, from 1.
         page: usize,
     },
-    /// It is of another size.
+    /// Its size differs.
     #[error("its mask {} is {}x{} pixels, and the picture is {}x{}", Shown(path), mask.0, mask.1, picture.0, picture.1)]
     Size {
         /// The mask.
@@ -84,8 +84,9 @@ impl MaskError {
 }
 
 impl Masks {
-    /// Returns what tells the mask of a picture from another, and from another state of it: its name, length and modification time. Nothing if there
-    /// is none. It takes one look at the file system if the mask has the picture's extension.
+    /// Returns a digest of a picture's mask and its state: its name, length and modification time.
+    /// `None` if there is no mask. A mask with the picture's extension costs one look-up in the
+    /// file system.
     pub fn state_of(&self, inputs: &[PathBuf], input: &Path) -> Option<Digest> {
         let (path, metadata) = self.look(inputs, input).ok()?;
         // The folder may be mounted elsewhere on another machine, with other inode numbers.
@@ -95,7 +96,8 @@ impl Masks {
         Some(Digest::of(&state))
     }
 
-    /// Returns the path of the mask of a picture below one of the input folders or among the input files.
+    /// Returns the path of the mask of a picture below one of the input folders or among the input
+    /// files.
     ///
     /// # Errors
     /// [`MaskError::Missing`].

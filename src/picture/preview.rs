@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The bins of a histogram.
 const BINS: usize = 64;
-/// The longest side of what a report shows, in pixels, and the quality of its JPEGs.
+/// The longest side of a picture in a report, in pixels, and the quality of its JPEGs.
 const SIDE_IN_REPORT: u32 = 400;
 const QUALITY_IN_REPORT: u8 = 80;
 /// The most pixels that are counted for a histogram, in rows that are evenly spread.
@@ -21,10 +21,11 @@ pub(crate) struct Preview {
     pub(crate) facts: Facts,
 }
 
-/// What is told of a preview.
+/// Facts about a picture and its preview.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
-    /// How many pixels have a brightness in each bin, from dark to light; of some rows of a large picture.
+    /// The number of pixels with a brightness in each bin, from dark to light; of a large picture,
+    /// in some rows.
     pub histogram: Vec<u64>,
     /// The pages of the file, of which the first is shown.
     pub pages: usize,
@@ -35,10 +36,10 @@ pub struct Facts {
 /// Why there is no preview.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreviewError {
-    /// It is another file than the one that was done.
+    /// The file has been replaced since the picture was done.
     #[error("it has changed since")]
     Changed,
-    /// Nothing may be held for it now.
+    /// The memory that it needs is not available.
     #[error("it needs more memory than is free")]
     Memory,
     /// The picture cannot be decoded, or its small version not be encoded.
@@ -56,10 +57,12 @@ impl From<CodecError> for PreviewError {
 }
 
 impl Preview {
-    /// Makes the preview of a file that has so many bytes, if that is known, unless it is another by now: no side is longer than `longest`, and all that it takes meanwhile is held in the budget, which is asked twice.
+    /// Makes the preview of a file, unless its length has changed from `bytes`, if that is known.
+    /// No side is longer than `longest`. The memory for it is reserved in `budget`, which is asked
+    /// twice.
     ///
     /// # Errors
-    /// If the file is no picture within the limits, or needs more than may be held.
+    /// If the file is no picture within the limits, or needs more memory than may be reserved.
     pub(crate) fn of(
         (file, bytes): (&mut File, Option<u64>),
         longest: u32,
@@ -79,7 +82,7 @@ impl Preview {
         let needed =
             slot_bytes as u64 + opened.heap_bytes() + opened.workspace().beside + counts_bytes as u64;
         budget.hold(needed).map_err(|_| PreviewError::Memory)?;
-        // Words, so that samples of 16 bits lie where they may.
+        // Words, to align samples of 16 bits.
         let mut words = vec![0_u64; slot_bytes.div_ceil(size_of::<u64>())];
         let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..slot_bytes];
         let mut decoded = opened.decode(pixels, Vec::new(), &Cores::none())?;
@@ -90,8 +93,8 @@ impl Preview {
         Ok(made)
     }
 
-    /// Makes the preview of a picture in a slot, before devices work on it or once it `is_done`, no side of which is longer than `longest`. `None` if
-    /// only its files show it.
+    /// Makes the preview of a picture in a slot, before devices work on it or once it `is_done`,
+    /// with no side longer than `longest`. `None` if only its files can show it.
     fn of_slot(decoded: &Decoded, slot: &[u8], target: &Target, is_done: bool, longest: u32) -> Option<Self> {
         let small = decoded.preview(slot, target, is_done, longest)?;
         // The frames of an animation lie below each other; the first stands for all.
@@ -104,7 +107,7 @@ impl Preview {
         Some(Self { small, facts: Facts { histogram: histogram.to_vec(), pages: 1, frames } })
     }
 
-    /// Returns it as a PNG.
+    /// Encodes it as a PNG.
     ///
     /// # Errors
     /// If it cannot be encoded.
@@ -113,17 +116,17 @@ impl Preview {
     }
 }
 
-/// A version of a picture as a report shows it.
+/// A version of a picture for a report.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// A JPEG.
     pub jpeg: Vec<u8>,
-    /// What is told of it.
+    /// The facts about it.
     pub facts: Facts,
 }
 
 impl Shown {
-    /// Makes it of a file, as [`Preview::of`].
+    /// Makes it from a file, as [`Preview::of`].
     ///
     /// # Errors
     /// As for [`Preview::of`].
@@ -135,8 +138,8 @@ impl Shown {
         Self::drawn(Preview::of(file, SIDE_IN_REPORT, limits, budget)?)
     }
 
-    /// Makes it of a picture in a slot, before devices work on it or once it `is_done`; its file has so many `pages`. `None` if only its files
-    /// show it.
+    /// Makes it from a picture in a slot, before devices work on it or once it `is_done`, with this
+    /// number of `pages` in its file. `None` if only its files can show it.
     pub(crate) fn of_slot(
         decoded: &Decoded,
         slot: &[u8],
@@ -154,30 +157,30 @@ impl Shown {
     }
 }
 
-/// Both versions of a picture as a report shows them, as far as they are made while its pixels are in memory.
+/// Both versions of a picture for a report, if they could be made while its pixels were in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Sides {
-    /// As the input is.
+    /// The input.
     pub before: Option<Box<Shown>>,
-    /// As the output is.
+    /// The output.
     pub after: Option<Box<Shown>>,
 }
 
 impl Sides {
-    /// Returns those of both, none of which is in both.
+    /// Returns the versions of both values, of which at most one has each.
     #[must_use]
     pub(crate) fn or(self, others: Self) -> Self {
         Self { before: self.before.or(others.before), after: self.after.or(others.after) }
     }
 }
 
-/// Counts the brightness of pixels that have so many levels, into bins.
+/// Counts the brightness of pixels with this number of levels, in bins.
 fn histogram(pixels: &[u8], layout: &Layout, order: ByteOrder, levels: usize) -> [u64; BINS] {
     let step = layout.pixels().div_ceil(MOST_COUNTED).max(1) as usize;
     let row = layout.width as usize * layout.pixel_bytes();
     let rows = pixels.chunks_exact(row).step_by(step);
     let height = rows.len() as u32;
-    // Words, so that samples of 16 bits lie where they may.
+    // Words, to align samples of 16 bits.
     let mut words = vec![0_u64; (row * rows.len()).div_ceil(size_of::<u64>())];
     let some = &mut bytemuck::cast_slice_mut(&mut words)[..row * rows.len()];
     some.chunks_exact_mut(row).zip(rows).for_each(|(to, from)| to.copy_from_slice(from));
@@ -255,7 +258,7 @@ mod tests {
     fn samples_that_are_no_levels_are_shown_as_the_levels_that_they_become() {
         let preview = floats([0.5, 0.75, 1.0]);
         assert_eq!((&*preview.small.samples, preview.facts.histogram[BINS - 1]), (&[0, 127, 255][..], 1));
-        // What is no number is transparent.
+        // NaN is transparent.
         let codec::Preview { layout, samples, .. } = floats([0.5, f32::NAN, 1.0]).small;
         assert_eq!((layout.width, samples.len(), samples[3]), (3, 6, 0));
         assert_eq!([samples[0], samples[1], samples[4], samples[5]], [0, 255, 255, 255]);

@@ -1,7 +1,9 @@
-//! The recipe of an output: the settings that it was made with, as text, which people and other runs can read.
+//! The recipe of an output: the settings that it was made with, as text, which people and other
+//! runs can read.
 //!
-//! It is an extended attribute beside the [record](super::record), which has its digest. All outputs of a run mostly have the same recipe, which
-//! ext4 then keeps in one block for a thousand files, and none if all settings are left at their defaults.
+//! It is an extended attribute next to the [record](super::record), which has its digest. The
+//! outputs of a run mostly have the same recipe, which ext4 then keeps in one block for a thousand
+//! files. With all settings at their defaults there is no recipe.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,19 +14,19 @@ use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
 /// The name of the attribute.
 pub const NAME: &str = "user.histeqd.settings";
 
-/// The most bytes of a recipe that is kept.
+/// The most bytes of a recipe that is written.
 const LONGEST: usize = 1024;
 
-/// What the line about a mask begins with.
+/// The prefix of the line about a mask.
 const MASK: &str = "# mask ";
 
-/// The settings of an output, as far as they are not left at their defaults: a configuration file, with comments that tell the contents of files
-/// that it names from others.
+/// The settings of an output, as far as they differ from the defaults: a configuration file, with
+/// comments that identify the contents of files that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe(String);
 
 impl Recipe {
-    /// Returns the recipe with these settings, and with this mask.
+    /// Returns the recipe with these settings and this mask.
     pub fn new(settings: &str, mask: Option<Digest>) -> Self {
         match mask {
             None => Self(settings.to_owned()),
@@ -48,19 +50,20 @@ impl Recipe {
         }
     }
 
-    /// Returns the text that is put on outputs; `None` if it is empty or too long.
+    /// Returns the text to put on outputs; `None` if it is empty or too long.
     pub(crate) fn label(&self) -> Option<&str> {
         (1..=LONGEST).contains(&self.0.len()).then_some(self.text())
     }
 
-    /// Puts the recipe on an output. That is not possible everywhere, and nothing depends on it.
+    /// Puts the recipe on an output. Some file systems cannot keep it, and no result depends on it.
     pub fn put_on(&self, output: &File) {
         if let Some(text) = self.label() {
             let _ = fsetxattr(output, NAME, text.as_bytes(), XattrFlags::empty());
         }
     }
 
-    /// Reads the recipe of an output with this record, but not through a link; `None` if it is not known.
+    /// Reads the recipe of an output with this record, but not through a link; `None` if it is not
+    /// known.
     pub fn of(output: &Path, record: &Record) -> Option<Self> {
         let mut text = [0; LONGEST];
         let length = lgetxattr(output, NAME, &mut text[..]).unwrap_or(0);

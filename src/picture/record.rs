@@ -1,7 +1,8 @@
-//! The record on an output: from which input, in which state, and with which settings it was made.
+//! The record on an output: the input that it was made from, that input's state, and the settings.
 //!
-//! It is an extended attribute of the output itself. So it appears and goes together with the output, needs no other state, and holds for
-//! all runs and machines that share an output folder. A file system without such attributes only means that there is no record.
+//! It is an extended attribute of the output itself: it appears and goes together with the output,
+//! needs no other state, and holds for all runs and machines that share an output folder. On a file
+//! system without such attributes there is no record.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -17,27 +18,29 @@ pub const NAME: &str = "user.histeqd";
 /// The version of the attribute's text.
 const VERSION: u64 = 1;
 
-/// The most bytes of the text. With no more, ext4 keeps it in the inode, where it costs no block.
+/// The most bytes of the text. Up to this length, ext4 keeps it in the inode, where it costs no
+/// block.
 const LONGEST: usize = 64;
 
-/// What an output is made from.
+/// The origin of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The state of the input.
     pub input: Stamp,
-    /// The settings that decide what the output looks like.
+    /// The settings that decide how the output looks.
     pub settings: Digest,
 }
 
-/// What the attribute says.
+/// The content of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Of the input's length and modification time.
+    /// The digest of the input's length and modification time.
     input: Digest,
     /// The input's inode number, or 0 where inode numbers do not last.
     inode: u64,
     settings: Digest,
-    /// Of the output's own length and modification time, which tell whether somebody else has written to it since.
+    /// The digest of the output's own length and modification time, which change if another program
+    /// writes to it.
     output: Digest,
 }
 
@@ -49,26 +52,27 @@ impl Record {
         Self { input: of_state(size, mtime_ns), inode, settings, output: state(output) }
     }
 
-    /// Returns the record of an object of this length. It has no modification time before it is there, and its metadata goes with it if
-    /// somebody else writes to it.
+    /// Returns the record of an object of this length. It has no modification time before it
+    /// exists, and its metadata is lost if another program overwrites it.
     pub(crate) fn of_object(origin: &Origin, size: u64) -> Self {
         let Origin { input: Stamp { size: of_input, mtime_ns, inode }, settings } = *origin;
         Self { input: of_state(of_input, mtime_ns), inode, settings, output: of_state(size, 0) }
     }
 
-    /// Puts the record on an output. That is not possible everywhere, and nothing depends on it.
+    /// Puts the record on an output. Some file systems cannot keep it, and no result depends on it.
     pub fn put_on(&self, output: &File) {
         let _ = fsetxattr(output, NAME, self.text().as_bytes(), XattrFlags::empty());
     }
 
-    /// Reads the record of an output, but not through a link; `None` if there is none that can be understood.
+    /// Reads the record of an output, but not through a link; `None` if it is missing or cannot be
+    /// understood.
     pub fn of(output: &Path) -> Option<Self> {
         let mut text = [0; LONGEST];
         let length = lgetxattr(output, NAME, &mut text[..]).ok()?;
         Self::parse(text.get(..length)?)
     }
 
-    /// Returns the record of an object; `None` if there is none that can be understood.
+    /// Returns the record of an object; `None` if it is missing or cannot be understood.
     pub(crate) fn of_found(object: &store::Found) -> Option<Self> {
         Self::parse(object.record.as_ref()?.as_bytes())
     }
@@ -89,23 +93,23 @@ impl Record {
         self.settings == settings
     }
 
-    /// Returns whether the output is as it was made.
+    /// Returns whether the output is unchanged since.
     pub fn is_untouched(&self, output: &Metadata) -> bool {
         self.output == state(output)
     }
 
-    /// Returns whether an object of this length is as it was made.
+    /// Returns whether an object of this length is unchanged since.
     pub(crate) fn is_of_length(&self, size: u64) -> bool {
         self.output == of_state(size, 0)
     }
 
-    /// Returns the record as metadata spells it.
+    /// Returns the record as the attribute spells it.
     pub(crate) fn text(&self) -> String {
         let Self { input, inode, settings, output } = self;
         format!("{VERSION} {input} {inode:x} {settings} {output}")
     }
 
-    /// Accepts exactly what [`Record::text`] returns.
+    /// Parses exactly the texts that [`Record::text`] returns.
     fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let mut numbers = text.split(' ').skip(1).map_while(|field| u64::from_str_radix(field, 16).ok());

@@ -1,4 +1,5 @@
-//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
+//! The reference of `--method match`: a picture, of which only the counts are kept, or a file of
+//! counts. Other pictures get its levels.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ enum Why {
 /// Why a picture cannot get its levels from a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unlike {
-    /// It has other levels.
+    /// Its levels differ.
     #[error(
         "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth and --levels, or convert one of the two",
         Shown(reference)
@@ -58,7 +59,7 @@ pub enum Unlike {
         /// Levels of the reference's samples.
         of_reference: usize,
     },
-    /// The reference is a file of counts, none of which are of pictures like it.
+    /// The reference is a file of counts that has no pictures of its kind.
     #[error(
         "the reference {} has no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`",
         Shown(reference)
@@ -80,10 +81,10 @@ pub enum Unlike {
         channel: u16,
         /// The reference.
         reference: PathBuf,
-        /// How many channels the reference has.
+        /// The number of the reference's channels.
         of_reference: usize,
     },
-    /// Each of its channels is to be like that of a reference that has none.
+    /// Each of its channels needs one in the reference, which has no colour.
     #[error(
         "it has colour, and the reference {} has none; use a reference with colour, or --color luma",
         Shown(reference)
@@ -100,15 +101,15 @@ pub struct Reference {
     content: Content,
 }
 
-/// What a reference is.
+/// The kinds of references.
 enum Content {
     Picture {
-        /// Of its first page.
+        /// The layout of its first page.
         layout: Layout,
         levels: Levels,
-        /// Of all of its planes.
+        /// The counts of all of its planes.
         counts: Vec<u64>,
-        /// Those of each channel, if it has several that are no colours.
+        /// The counts of each channel, if it has several that are not colours.
         channels: Vec<Vec<u64>>,
     },
     /// The sums of pictures of several kinds.
@@ -136,12 +137,13 @@ impl Content {
     }
 }
 
-/// The longest beginning of a file that tells whether it is one of counts.
+/// Bytes at the beginning of a file that identify one of counts.
 const HEAD: u64 = 64;
 
 impl Reference {
-    /// Reads a file of counts; or reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these
-    /// limits. Decoding may take `memory` bytes. What is read has to lie in `roots`.
+    /// Reads a file of counts; or reads a picture and counts all of its pages and frames, as
+    /// pictures are decoded for this target and within these limits. Decoding may take `memory`
+    /// bytes. The file has to lie in `roots`.
     ///
     /// # Errors
     /// [`ReferenceError`].
@@ -152,7 +154,7 @@ impl Reference {
         memory: u64,
         roots: &InputRoots,
     ) -> Result<Self, Box<ReferenceError>> {
-        // Whatever pictures become, it is not written.
+        // The reference is not written, whatever the target of pictures.
         let is_written_as_jpeg = target.format.is_none_or(|format| format == codec::Format::Jpeg);
         let needs_rgb = target.needs_rgb || !is_written_as_jpeg;
         let target = Target { format: None, eight_bit: false, needs_rgb, ..*target };
@@ -167,7 +169,7 @@ impl Reference {
         if counts_any { Ok(Self { path: path.to_owned(), content }) } else { Err(wrong(Why::Invisible)) }
     }
 
-    /// Checks that a picture of this layout can be like the reference, as far as its layout tells.
+    /// Checks that a picture of this layout can be like the reference, as far as its layout shows.
     ///
     /// # Errors
     /// If the picture has another depth or other channels than the reference.
@@ -191,9 +193,12 @@ impl Reference {
         }
     }
 
-    /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them. Gray and luma are alike,
-    /// but of sums of both those of the picture's own kind are taken. If it is a `channel` that is no colour, that of the reference is taken, or
-    /// all of a reference that has none.
+    /// Returns the counts for a picture of this layout and these levels, as
+    /// [`equalize::equalize_like`] takes them.
+    ///
+    /// Gray and luma are interchangeable, but a file with sums of both gives those of the picture's
+    /// own kind. A `channel` that is not a colour gets the reference's, or the whole of a reference
+    /// without such channels.
     ///
     /// # Errors
     /// If the picture has other levels or channels than the reference.
@@ -206,7 +211,7 @@ impl Reference {
     ) -> Result<Cow<'_, [u64]>, Unlike> {
         self.check(layout, colour)?;
         let has_colour = layout.pixel.colour_channels() > 1;
-        // Gray is like luma where each channel would have a table of its own.
+        // Gray takes the place of luma where each channel would have a table of its own.
         let colour = if colour == Colour::PerChannel && !has_colour { Colour::Luma } else { colour };
         match &self.content {
             Content::Picture { layout: own, levels: of_own, counts, channels } => {
@@ -225,7 +230,7 @@ impl Reference {
                         && (kind.has_colour() || colour != Colour::PerChannel)
                         && (kind.channel() == channel || kind.channel().is_none())
                 });
-                // Those with its own channel and colours come first.
+                // Sums of the same channel and with colours alike come first.
                 let is_other = |kind: Kind| (kind.channel() != channel, kind.has_colour() != has_colour);
                 let (kind, counts) = (fitting.min_by_key(|(kind, _)| is_other(*kind)))
                     .ok_or_else(|| self.has_none_of(layout, levels))?;
@@ -254,7 +259,7 @@ impl Reference {
         Unlike::Levels { levels, reference: self.path.clone(), of_reference }
     }
 
-    /// Returns what tells it from other references.
+    /// Returns a digest of its counts.
     pub fn digest(&self) -> Digest {
         match &self.content {
             Content::Picture { counts, channels, .. } => {
@@ -273,13 +278,14 @@ impl fmt::Debug for Reference {
     }
 }
 
-/// The layout of a picture, how many levels it has, and the counts of all of its planes.
+/// The layout of a picture, its levels, and the counts of all of its planes.
 type Counted = (Layout, Levels, Vec<u64>);
 
-/// The counts of each channel, if channels that are samples of a pixel have tables of their own.
+/// The counts of each channel, if channels that are not colours have tables of their own.
 type ChannelCounts = Vec<Vec<u64>>;
 
-/// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts and those of each channel.
+/// Counts all pages of a file, which have to be of one kind. Returns the layout and levels of the
+/// first with the sums of the counts, and the counts of each channel.
 fn count_pages(
     path: &Path,
     target: &Target,

@@ -1,4 +1,4 @@
-//! Remarks on pictures that were written: nothing failed, but not everything is as it was.
+//! Remarks on pictures that were written: no failure, but a difference that users may notice.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -9,28 +9,29 @@ use tracing::{debug, info};
 
 use crate::fs::paths::Shown;
 
-/// Something worth telling about a picture that was written.
+/// A noteworthy fact about a picture that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remark {
-    /// The file that was read has holes: parts that read as zeros and that its writer may have left for later.
+    /// The file that was read has holes: parts that read as zeros and that its writer may have left
+    /// for later.
     WithHoles,
     /// A 16-bit picture covers so little of the range after CLAHE that it looks black.
     NarrowRange,
-    /// Files of its folders say something of its settings.
+    /// Settings files in its folders change its settings.
     FolderSettings,
-    /// What its format could not keep, or what was made of it.
+    /// A part that its format could not keep, or a conversion.
     #[serde(untagged)]
     Codec(Codec),
 }
 
-/// Tells the log of remarks: of the first of each kind in a line that operators see, of others in one for looking closer, since a camera's
-/// pictures all have the same.
+/// Writes remarks to the log: the first of each kind at the level INFO, and others at DEBUG, since
+/// a camera's pictures all have the same.
 #[derive(Debug, Default)]
 pub(crate) struct TellingRemarks(Vec<Remark>);
 
 impl TellingRemarks {
-    /// Tells of a remark about a picture, in these words.
+    /// Logs a remark about a picture, in these words.
     pub(crate) fn tell(&mut self, input: &Path, remark: Remark, text: &str) {
         let is_known = |known: &Remark| *known == remark || known.joined(remark).is_some();
         if !remark.names_pictures() || self.0.iter().any(is_known) {
@@ -125,7 +126,7 @@ impl Remark {
         })
     }
 
-    /// Returns the remark about the pictures of both remarks, if these are the same but for numbers.
+    /// Returns the remark about the pictures of both remarks, if these only differ in numbers.
     pub(crate) fn joined(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Codec(Codec::FewerColours(one)), Self::Codec(Codec::FewerColours(other))) => {
@@ -151,7 +152,8 @@ impl Remark {
         matches!(self, Self::Codec(Codec::StretchedRange))
     }
 
-    /// Returns whether the pictures are to be named with it. What a user wrote for a folder is no news of a picture.
+    /// Returns whether to name its pictures. The settings that a user wrote for a folder are no
+    /// news about a picture.
     pub(crate) const fn names_pictures(self) -> bool {
         !matches!(self, Self::FolderSettings)
     }

@@ -1,4 +1,4 @@
-//! OME-Zarr images in object storage: each is the objects below a folder.
+//! OME-Zarr images in object storage: each is the set of objects below a folder.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use store::{Bucket, Entry, Expected, Labels, Listed, Object, Url};
 use super::record::Digest;
 use crate::fs::stamp::Stamp;
 
-/// The objects below a folder, each under its path below that.
+/// The objects below a folder, by their paths relative to it.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectFolder {
     bucket: Bucket,
@@ -39,7 +39,8 @@ impl ObjectFolder {
         }
     }
 
-    /// Calls `take` with each object and its path, but for those that only make a folder be seen in some programs: they are empty.
+    /// Calls `take` with each object and its path, except empty ones, which only mark a folder for
+    /// some programs.
     fn each_entry(&self, take: &mut dyn FnMut(&str, &Entry) -> io::Result<()>) -> io::Result<()> {
         for listed in self.bucket.list(&self.url) {
             match listed.map_err(io::Error::other)? {
@@ -58,7 +59,8 @@ impl ObjectFolder {
     }
 }
 
-/// Returns the error of an object; one of the bucket or of access concerns all, and stays what it is.
+/// Returns the error of an object; one of the bucket or of access concerns all, and stays
+/// unchanged.
 fn failed(key: &str, why: store::Error) -> io::Error {
     match why.concerns_bucket() || why.is_denied() {
         true => io::Error::other(why),
@@ -100,17 +102,17 @@ impl ImageStore for ObjectFolder {
     }
 }
 
-/// What tells one state of the objects of an image from another, gathered one by one in any order.
+/// The state of an image's objects, gathered one by one in any order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ObjectsState {
     bytes: u64,
     digest: i64,
-    /// When the last of them was written, in nanoseconds since 1970.
+    /// The time of the last write to any of them, in nanoseconds since 1970.
     pub(crate) newest_ns: i64,
 }
 
 impl ObjectsState {
-    /// Adds an object by its path below the image, unless it only makes a folder be seen.
+    /// Adds an object by its path below the image, unless it only marks a folder.
     pub(crate) fn add(&mut self, key: &str, entry: &Entry) {
         if entry.size == 0 {
             return;
@@ -141,7 +143,7 @@ impl StoredImage {
         Arc::new(Self { folder: Arc::new(folder), stamp })
     }
 
-    /// Returns what tells the state from others.
+    /// Returns the stamp of that state.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -151,7 +153,7 @@ impl StoredImage {
         Arc::clone(&self.folder) as Arc<dyn ImageStore>
     }
 
-    /// Returns whether all objects are in the state that was listed, and no other has come.
+    /// Returns whether all objects are in the state that was listed, without additions.
     pub(crate) fn is_unchanged(&self) -> bool {
         let mut now = ObjectsState::default();
         let listed = self.folder.each_entry(&mut |key, entry| {

@@ -1,4 +1,4 @@
-//! The pictures of a run one by one, as far as a page will name them.
+//! The pictures of a run one by one, up to the number that a page shows.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::Event;
 use crate::picture::preview::Sides;
 use crate::source::Plan;
 
-/// The most pictures that are named.
+/// The most pictures in the list.
 const MOST: usize = 10_000;
 
 /// A picture that is done.
@@ -16,9 +16,9 @@ const MOST: usize = 10_000;
 pub(crate) struct ListedPicture {
     pub(crate) input: PathBuf,
     pub(crate) output: PathBuf,
-    /// How this run did it; none if an earlier one did.
+    /// How this run processed it; `None` if an earlier one did.
     pub(crate) how: Option<How>,
-    /// What it looks like, as far as that was seen meanwhile.
+    /// Small versions of it, if they were made meanwhile.
     pub(crate) sides: Sides,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct How {
     pub(crate) device: Arc<str>,
 }
 
-/// The first pictures that were done, and what there was to remark about them.
+/// The first pictures that were done, and the remarks about them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) pictures: Vec<ListedPicture>,

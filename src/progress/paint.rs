@@ -1,4 +1,5 @@
-//! Colours for terminals. [`anstream`] takes them away where nobody sees them, or `NO_COLOR` is set.
+//! Colours for terminals. [`anstream`] removes them where they would not be visible, or `NO_COLOR`
+//! is set.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ const RED: Style = AnsiColor::Red.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 
-/// What lines begin with, and its colour.
+/// Labels at the start of lines, and their colours.
 const LABELS: [(&str, Style); 12] = [
     ("error:", RED),
     ("failed:", RED),
@@ -26,7 +27,7 @@ const LABELS: [(&str, Style); 12] = [
     ("Done:", GREEN),
 ];
 
-/// Returns the text with the labels at the starts of its lines coloured, and all else as it may be told.
+/// Returns the text, escaped for terminals, with the labels at the starts of its lines coloured.
 pub fn painted(text: &str) -> String {
     told(text).split_inclusive('\n').map(painted_line).collect()
 }

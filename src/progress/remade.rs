@@ -1,4 +1,5 @@
-//! Outputs of other settings that are made again: how many, and by which flags the settings differ.
+//! Outputs of other settings that are made again: their number, and the flags by which the settings
+//! differ.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,22 +8,22 @@ use serde::Serialize;
 
 use crate::source::{Job, Remake};
 
-/// The most differences that are told.
+/// The most differences that are named.
 const TOLD: usize = 3;
 
-/// How many outputs of other settings are made again.
+/// The number of outputs of other settings that are made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remade {
     /// All of them.
     #[serde(rename = "remade")]
     all: u64,
-    /// Those whose settings are known, by the difference.
+    /// The outputs with known settings, by the difference.
     #[serde(rename = "remade_for")]
     by_difference: BTreeMap<String, u64>,
 }
 
 impl Remade {
-    /// Returns how many of these jobs do so.
+    /// Counts these jobs' outputs that are made again.
     pub(crate) fn of(jobs: &[Job]) -> Self {
         let mut remade = Self::default();
         jobs.iter().filter_map(|job| job.remakes.clone()).for_each(|remake| remade.add(remake));
@@ -37,7 +38,8 @@ impl Remade {
         }
     }
 
-    /// Returns a sentence about them, with the verb for one and for several; `None` if there are none.
+    /// Returns a sentence about them, with the verb for one and for several; `None` if there are
+    /// none.
     pub(crate) fn told(&self, [of_one, of_several]: [&str; 2]) -> Option<String> {
         let text = match self.all {
             0 => return None,

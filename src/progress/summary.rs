@@ -24,13 +24,13 @@ use codec::Range;
 /// The most reasons for failures that are listed. `--verbose` and JSON have every failure.
 const LISTED: usize = 20;
 
-/// The most pictures that are named with a reason that they share.
+/// The most pictures to name with a reason that they share.
 const NAMED: usize = 3;
 
 /// The result of a run.
 ///
-/// As JSON, a path is a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`, so that no
-/// name is lost.
+/// As JSON, a path is a string if it is UTF-8, otherwise an object with its bytes as numbers,
+/// `{"bytes": [99, 97, 102, 233]}`: no name is lost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The output folder; empty if there is none.
@@ -41,24 +41,24 @@ pub struct Summary {
     /// Planned pictures that were done, skipped or failed, or listed by a dry run.
     #[serde(skip)]
     pub settled: u64,
-    /// How far files are that are read in parts.
+    /// The progress of files that are read in parts.
     #[serde(skip)]
     pub(crate) begun: HashMap<PathBuf, Begun>,
     /// Pictures done.
     pub done: u64,
-    /// What would be done; `None` unless it is a dry run.
+    /// The planned work; `None` unless it is a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would: Option<Vec<Would>>,
-    /// Files and folders passed over, by reason.
+    /// Files and folders skipped, by reason.
     pub skipped: BTreeMap<Skip, u64>,
-    /// Those of them that were left out for their reserved names, by the glob that matches such names.
+    /// The skipped ones with reserved names, by the glob that matches such names.
     pub left_out: BTreeMap<String, u64>,
     /// Pictures done with a remark, by remark.
     pub remarks: BTreeMap<Remark, u64>,
     /// The first of these pictures, by remark.
     #[serde(skip)]
     pub(crate) remarked: BTreeMap<Remark, BTreeSet<PathBuf>>,
-    /// The range of all values but the few that stretch it, of the pictures where few do.
+    /// The range of all values except a few outliers, of the pictures with such outliers.
     #[serde(skip)]
     pub(crate) inner_range: Option<Range>,
     /// Outputs of other settings that were made again, or would be in a dry run.
@@ -66,14 +66,15 @@ pub struct Summary {
     pub(crate) remade: Remade,
     /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
-    /// Pictures that were not done because the run was stopped, by the user or because no output can be made.
+    /// Pictures that were not done because the run was stopped, by the user or because no output
+    /// can be made.
     pub left: u64,
     /// Whether the user stopped the run.
     pub stopped: bool,
-    /// Whether the run went by the ledger of what was done before.
+    /// Whether the run consulted a ledger of earlier work.
     #[serde(skip)]
     pub resumed: bool,
-    /// Whether the user named the only output itself.
+    /// Whether the user named the only output directly.
     #[serde(skip)]
     pub single: bool,
     /// Whether `--include` or `--exclude` was given.
@@ -102,27 +103,27 @@ pub struct Summary {
     pub(crate) listing: Option<Listing>,
 }
 
-/// How far a file is that is read in parts.
+/// The progress of a file that is read in parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Begun {
     pixels: u64,
     share: f64,
 }
 
-/// Something that failed.
+/// A file or folder that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The file or folder.
     #[serde(serialize_with = "paths::as_json")]
     pub input: PathBuf,
-    /// Why, as a sentence.
+    /// The reason, as a sentence.
     pub error: String,
-    /// Why, without what differs from picture to picture.
+    /// The reason without the details of this picture.
     #[serde(skip)]
     pub kind: String,
 }
 
-/// A picture that a run would do.
+/// A picture that a run would process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Would {
     /// The file that would be read.
@@ -134,7 +135,8 @@ pub struct Would {
 }
 
 impl Summary {
-    /// Creates the summary of a run that has done nothing yet, with what is to be reported.
+    /// Creates the summary of a run that has done no work yet, with the fields that the report
+    /// needs.
     pub fn new(out: &Path, report: Report) -> Self {
         Self {
             out: out.to_owned(),
@@ -222,7 +224,8 @@ impl Summary {
         self.left = self.planned.saturating_sub(self.settled);
     }
 
-    /// Adds a remark about a picture. What differs in numbers alone is one remark, of the greatest.
+    /// Adds a remark about a picture. Remarks that differ in numbers alone are merged, with the
+    /// greatest number.
     fn add_remark(&mut self, input: PathBuf, remark: Remark) {
         let alike = self.remarks.keys().find_map(|key| key.joined(remark).map(|joined| (*key, joined)));
         let (key, joined) = alike.unwrap_or((remark, remark));
@@ -236,12 +239,12 @@ impl Summary {
         self.remarked.insert(joined, named);
     }
 
-    /// A stop that came when every picture was through stopped nothing.
+    /// Forgets a stop that came after every picture had ended.
     pub(super) fn forget_idle_stop(&mut self) {
         self.stopped &= self.planned == 0 || self.left > 0;
     }
 
-    /// Returns how the process should end.
+    /// Returns the exit code of the process.
     pub fn exit(&self) -> Exit {
         if self.stopped {
             Exit::Stopped
@@ -252,10 +255,11 @@ impl Summary {
         }
     }
 
-    /// Writes the summary as `report` wants it: as one JSON object to standard output, as text to standard error, or not at all.
+    /// Writes the summary in the form that `report` asks for: as one JSON object to standard
+    /// output, as text to standard error, or not at all.
     ///
     /// # Errors
-    /// If the JSON could not be written, which somebody is waiting for.
+    /// If the JSON, which a reader waits for, could not be written.
     pub fn tell(&self, report: Report) -> io::Result<()> {
         if report.json {
             return writeln!(io::stdout(), "{}", self.to_json());
@@ -267,7 +271,7 @@ impl Summary {
         Ok(())
     }
 
-    /// Tells of all failures, unless each was reported when it happened.
+    /// Reports all failures, unless each was reported when it happened.
     pub fn tell_failures(&self, report: Report) {
         if !report.names_failures_at_once() {
             let _ = write!(anstream::stderr(), "{}", painted(&self.failures()));
@@ -279,12 +283,13 @@ impl Summary {
         serde_json::to_string(self).expect("every key of the summary is text")
     }
 
-    /// Returns how many pictures are through, with the shares of those that are read in parts.
+    /// Returns the number of completed pictures, with the shares of files that are read in parts.
     pub(super) fn through(&self) -> f64 {
         self.settled as f64 + self.begun.values().map(|begun| begun.share).sum::<f64>()
     }
 
-    /// Returns how far the run is after `elapsed`: pictures, speed, failures so far, time left.
+    /// Returns the progress of the run after `elapsed`: pictures, speed, failures so far, time
+    /// left.
     pub(super) fn progress(&self, elapsed: Duration) -> String {
         let (seconds, through) = (elapsed.as_secs_f64(), self.through());
         let mut text = format!("{}/{}", self.settled, pictures(self.planned));
@@ -367,7 +372,8 @@ impl Summary {
         Ok(())
     }
 
-    /// Returns why files and folders were skipped. DICOM objects without pictures are counted together.
+    /// Returns why files and folders were skipped. DICOM objects without pictures are counted
+    /// together.
     fn reasons_to_skip(&self) -> Vec<String> {
         let (mut reasons, mut without, mut names) = (Vec::new(), 0, Vec::new());
         for (why, &count) in &self.skipped {
@@ -385,7 +391,8 @@ impl Summary {
         reasons
     }
 
-    /// Returns what the same command would do next. Without an output folder it makes histograms, and nothing records which are made.
+    /// Returns the effect of running the same command again. Without an output folder it makes
+    /// histograms, and there is no record of the finished ones.
     fn after_a_stop(&self) -> &'static str {
         if self.out.as_os_str().is_empty() && !self.single {
             "running it again starts over (a table is written to a file only when it is complete)"
@@ -417,7 +424,7 @@ impl Summary {
         Ok(())
     }
 
-    /// Returns the lines about the failures, those for the same reason in one.
+    /// Returns the lines about the failures, grouped by reason.
     pub fn failures(&self) -> String {
         let mut groups: Vec<Vec<&Failure>> = Vec::new();
         let mut places = HashMap::new();
@@ -472,7 +479,7 @@ impl Skip {
         }
     }
 
-    /// Returns the reason for a number of files or folders, with what the user can do about it.
+    /// Returns the reason for a number of files or folders, with a remedy if there is one.
     fn of(self, count: u64, resumed: bool) -> String {
         let one = count == 1;
         match self {

@@ -1,7 +1,9 @@
-//! Where the time goes: how long each picture was in which stage, and what was busy meanwhile.
+//! Measures where the time goes: the time of pictures in each stage, and the utilization of cores
+//! and devices meanwhile.
 //!
-//! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice and none
-//! is missed. The sums, how busy the CPU and the other devices were, and what threads waited for, tell what limits a run: [`Timings::limit`].
+//! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, which
+//! counts every moment exactly once. The sums, the utilization of the CPU and the other devices,
+//! and the waits of threads show the limit of a run: [`Timings::limit`].
 
 mod limit;
 
@@ -15,14 +17,15 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// What happens to a picture between its file and its output.
+/// A stage of a picture between its file and its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Its file is read and decoded.
     Decode,
     /// It waits for a free slot: for memory, or for pictures that hold all slots.
     Slot,
-    /// A device has it: on the bus, being equalized, and in a worker process also queued behind others.
+    /// A device has it: on the bus, being equalized, and in a worker process also queued after
+    /// others.
     Device,
     /// It waits for a thread of the next stage, or for one of the CPU's lanes.
     Queue,
@@ -110,7 +113,7 @@ impl Clock {
         passed
     }
 
-    /// Adds processor time that the picture took of a core.
+    /// Adds processor time that the picture used.
     pub fn took(&mut self, processor: Duration) {
         self.processor += processor;
     }
@@ -120,22 +123,23 @@ impl Clock {
         self.times
     }
 
-    /// Returns the processor time that it took of the cores so far.
+    /// Returns the processor time that the picture used so far.
     pub const fn processor(&self) -> Duration {
         self.processor
     }
 }
 
-/// How busy the CPU and the other devices were during a run.
+/// The utilization of the CPU and the other devices during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Load {
     /// Seconds that the pipeline ran.
     pub seconds: f64,
-    /// The most threads for each of decoding and encoding, and so the most cores that this process should keep busy.
+    /// The most threads for each of decoding and encoding, which is also the most cores that this
+    /// process should keep busy.
     pub threads: usize,
-    /// How many cores this process and the workers of devices have together.
+    /// The number of cores of this process and the workers of devices together.
     pub cores: usize,
-    /// How many threads publish.
+    /// The number of threads that publish.
     pub publishers: usize,
     /// Seconds of processor time that this process took, on all cores together.
     pub processor: f64,
@@ -147,13 +151,14 @@ pub struct Load {
     pub reading: f64,
     /// Seconds during which encoders waited for their outputs to be written.
     pub writing: f64,
-    /// Seconds during which the picture whose turn it was waited for memory.
+    /// Seconds during which the next picture in line waited for memory.
     pub memory_wait: f64,
     /// Codestreams of JPEG 2000 that each of these devices decoded, if it did any.
     pub decoded: BTreeMap<String, u64>,
-    /// Pictures or pages of TIFFs whose strips or tiles each of these devices inflated, if it did any.
+    /// Pictures or pages of TIFFs with strips or tiles that each of these devices inflated, if it
+    /// did any.
     pub inflated: BTreeMap<String, u64>,
-    /// Those whose strips or tiles it deflated.
+    /// The same for strips or tiles that it deflated.
     pub deflated: BTreeMap<String, u64>,
     /// JPEGs that each of these devices left to the CPU, if it did any.
     pub left: BTreeMap<String, u64>,
@@ -166,24 +171,27 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns how many cores were busy on average, and of how many.
+    /// Returns the average number of busy cores, and the number of all.
     fn cores(&self) -> (f64, usize) {
         let of = if self.workers > 0.0 { self.cores } else { self.threads };
         (self.average(self.processor + self.workers), of)
     }
 
-    /// Returns how many of what was in use for `time` seconds in all were in use at once, on average.
+    /// Returns the average number of threads, cores or devices in use at once, given the sum of
+    /// their times in use.
     fn average(&self, time: f64) -> f64 {
         time / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns the average utilization, 0 to 1, of `of` threads, cores or devices that were busy for `time` seconds in all.
+    /// Returns the average utilization, 0 to 1, of `of` threads, cores or devices that were busy
+    /// for `time` seconds in all.
     fn share(&self, time: f64, of: usize) -> f64 {
         self.average(time) / of.max(1) as f64
     }
 }
 
-/// What the threads of a run waited for, in nanoseconds, as far as no picture's [`Clock`] tells.
+/// Time that the threads of a run waited, in nanoseconds, as far as no picture's [`Clock`] covers
+/// it.
 #[derive(Debug, Default)]
 pub struct Waits {
     core: AtomicU64,
@@ -193,20 +201,20 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Adds what this thread waited for as a decoder. To be called when it ends.
+    /// Adds the waits of this thread as a decoder. To be called when it ends.
     pub fn add_decoder(&self) {
         let waited = wait_for_core();
         add(&self.core, waited);
-        // Some of that may have been while it read.
+        // Some of the wait for a core may have been during reads.
         add(&self.files, codec::waited_for_files().saturating_sub(waited));
     }
 
-    /// Adds what this thread waited for as a lane. To be called when it ends.
+    /// Adds the waits of this thread as a lane. To be called when it ends.
     pub fn add_lane(&self) {
         add(&self.core, wait_for_core());
     }
 
-    /// Adds what this thread waited for as an encoder. To be called when it ends.
+    /// Adds the waits of this thread as an encoder. To be called when it ends.
     pub fn add_encoder(&self) {
         let waited = wait_for_core();
         add(&self.core, waited);
@@ -218,7 +226,8 @@ impl Waits {
         add(&self.encoding, time);
     }
 
-    /// Returns the seconds that threads waited for a core, decoders for files, and encoders for neither a core nor a picture.
+    /// Returns the seconds that threads waited for a core, decoders for files, and encoders for
+    /// neither a core nor a picture.
     pub fn seconds(&self) -> [f64; 3] {
         let of = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
         let writing = of(&self.encoding).saturating_sub(of(&self.core_of_encoders));
@@ -230,7 +239,8 @@ fn add(sum: &AtomicU64, time: Duration) {
     sum.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// Returns how long this thread could have run so far but had no core; nothing where the kernel does not tell.
+/// Returns how long this thread could have run so far but had no core; 0 where the kernel does not
+/// report it.
 fn wait_for_core() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let waited = stat.split_whitespace().nth(1).and_then(|field| field.parse().ok());
@@ -250,7 +260,8 @@ impl Meter {
         Self { start: Instant::now(), processor: process_time() }
     }
 
-    /// Returns the seconds since the start, and the seconds of processor time that this process took since.
+    /// Returns the seconds since the start, and the seconds of processor time that this process
+    /// took since.
     pub fn read(&self) -> (f64, f64) {
         (self.start.elapsed().as_secs_f64(), (process_time() - self.processor).as_secs_f64())
     }
@@ -260,9 +271,11 @@ fn process_time() -> Duration {
     time(ClockId::ProcessCPUTime)
 }
 
-/// Returns the processor time of a child process so far. One that has ended still has it, until it is waited for.
+/// Returns the processor time of a child process so far. One that has ended still has it, until it
+/// is waited for.
 pub fn time_of_child(process: u32) -> Duration {
-    // User and system time are fields 14 and 15 (proc_pid_stat(5)); those after the name begin with field 3.
+    // User and system time are fields 14 and 15 (proc_pid_stat(5)); the fields after the name begin
+    // with number 3.
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 =
@@ -279,12 +292,13 @@ fn time(clock: ClockId) -> Duration {
     clock_gettime(clock).try_into().unwrap_or_default()
 }
 
-/// Where a run's time went.
+/// The distribution of a run's time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timings {
-    /// The time of all pictures together. Many are under way at once, so it is longer than the run.
+    /// The time of all pictures together. Many are under way at once, which makes it longer than
+    /// the run.
     pub stages: Times,
-    /// How busy everything was.
+    /// The utilization of cores and devices.
     pub load: Load,
 }
 
@@ -299,7 +313,7 @@ impl Serialize for Timings {
     }
 }
 
-/// Two lines: each stage's share, and the limit with what to add.
+/// Two lines: each stage's share, and the limit with its remedy.
 impl fmt::Display for Timings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: f64 = self.stages.each().map(|(_, time)| time.as_secs_f64()).sum();

@@ -1,8 +1,9 @@
-//! `HISTEQD_TRACE=FILE`: what each thread of the program and of its workers did when, as Chrome's trace events, which `chrome://tracing` and
-//! Perfetto show.
+//! `HISTEQD_TRACE=FILE`: the activity of each thread of the program and its workers over time, as
+//! Chrome's trace events, which `chrome://tracing` and Perfetto show.
 //!
-//! What is shown are the spans of the `tracing` crate that histeqd's own crates enter. All processes append to one file, an array with an
-//! event a line, whose closing bracket the format lets be absent. The times are those of the monotonic clock, which all processes share.
+//! The events are the spans of the `tracing` crate that histeqd's own crates enter. All processes
+//! append to one file, an array with an event a line, where the format allows the closing bracket
+//! to be absent. The times are of the monotonic clock, which all processes share.
 
 use std::cell::Cell;
 use std::env;
@@ -31,8 +32,8 @@ thread_local! {
     static IS_NAMED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the layer of this process's subscriber that writes the trace, if one is asked for: the main process begins the file, and its
-/// workers go on with it.
+/// Returns the layer of this process's subscriber that writes the trace, if one is requested: the
+/// main process begins the file, and its workers continue it.
 ///
 /// # Errors
 /// When the file cannot be written, with its name.
@@ -45,7 +46,7 @@ where
     Ok(Some(Trace { file }.with_filter(filter_fn(is_shown))))
 }
 
-/// Has this process write the trace that is asked for, and nothing else of what is told to `tracing`.
+/// Makes this process write the requested trace, and drop all other events of `tracing`.
 ///
 /// # Errors
 /// As [`layer`].

@@ -1,5 +1,5 @@
-//! The OME-Zarr image that goes to object storage: its objects are written as they come, and last of all the metadata without which nobody takes
-//! them for an image.
+//! An OME-Zarr image as an output in object storage. Its objects are written as they come, and last
+//! of all the metadata that makes programs take them for an image.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -16,11 +16,12 @@ use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Origin};
 use crate::picture::stored_image::ObjectFolder;
 
-/// What is said where two runs wrote chunks of one name.
+/// The message where two runs wrote chunks of one name.
 const MIXED: &str =
     "another run wrote an image of this name meanwhile, so that both are mixed; run the same command again";
 
-/// An image for object storage. What is written of it stays if it is dropped: another run may be writing the same.
+/// An image for object storage. Dropping it leaves its objects, as another run may be writing the
+/// same.
 #[derive(Debug)]
 pub struct ImageUpload {
     store: Arc<ImageOutput>,
@@ -29,7 +30,7 @@ pub struct ImageUpload {
 }
 
 impl ImageUpload {
-    /// Starts the output `output`. An image that is there already is none from now on.
+    /// Starts the output `output`. An existing image stops being one.
     ///
     /// # Errors
     /// When its name cannot be that of objects, or the bucket gives no answer or no access.
@@ -43,7 +44,8 @@ impl ImageUpload {
         Ok(Self { store: Arc::new(store), output: output.to_owned(), origin: None })
     }
 
-    /// Has the image carry a record of what it was made from, and the recipe if that is for everybody who may read it.
+    /// Attaches a record of the image's origin, and the recipe if everyone who may read the image
+    /// may see it.
     pub fn record(&mut self, origin: Origin, recipe: Option<Recipe>) {
         self.origin = Some((origin, recipe));
     }
@@ -58,12 +60,12 @@ impl ImageUpload {
         Arc::clone(&self.store) as Arc<dyn ImageStore>
     }
 
-    /// Returns what an error of its objects means.
+    /// Converts an error of its objects.
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         PublishError::new(&self.output, source)
     }
 
-    /// Makes it an image. What is left of one that was there before is deleted.
+    /// Makes it an image. The rest of a previous one is deleted.
     ///
     /// # Errors
     /// When it cannot be written, or another run has written another one meanwhile.
@@ -84,23 +86,24 @@ impl ImageUpload {
     }
 }
 
-/// The objects of an image on its way.
+/// The objects of an unfinished image.
 #[derive(Debug)]
 struct ImageOutput {
     folder: ObjectFolder,
-    /// Whether there was nothing when it was begun.
+    /// Whether the folder was empty when it was begun.
     is_new: bool,
-    /// Whether there was an image.
+    /// Whether an image was there.
     replaces: bool,
-    /// The metadata that come last.
+    /// The metadata that is written last.
     documents: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// What was written, by digests of the keys.
+    /// The written objects, as digests of the keys.
     keys: Mutex<HashSet<Digest>>,
-    /// The bytes of all that.
+    /// The bytes of all these.
     written: AtomicU64,
 }
 
-/// Deletes what makes the objects that are there an image: it is about to be overwritten, chunk by chunk. Returns whether there was any of that.
+/// Deletes the metadata that makes the existing objects an image: they are about to be overwritten,
+/// chunk by chunk. Returns whether there was any.
 fn forget_former(folder: &ObjectFolder) -> Result<bool, store::Error> {
     let (urls, bucket) = (folder.urls(IMAGE_METADATA), folder.bucket());
     let mut was_there = false;
@@ -125,7 +128,7 @@ impl ImageOutput {
         }
     }
 
-    /// Deletes what an image had that was there before, and this one has not.
+    /// Deletes the objects of a previous image that this one lacks.
     fn delete_former(&self) -> io::Result<()> {
         if !self.replaces {
             return Ok(());
@@ -135,7 +138,8 @@ impl ImageOutput {
             .each_key(&|key| keys.contains(&Digest::of(key.as_bytes())), &mut |key| self.folder.remove(key))
     }
 
-    /// Writes the metadata that were kept, but for the last. Returns that one: its name, and what it says.
+    /// Writes the metadata that was kept, except the last document. Returns that one's name and
+    /// content.
     fn complete(&self) -> io::Result<(&'static str, Vec<u8>)> {
         self.delete_former()?;
         let mut documents = lock(&self.documents);
@@ -208,7 +212,7 @@ impl ImageStore for ImageOutput {
         Ok(bytes)
     }
 
-    // Where there was nothing, nothing is asked.
+    // In a folder that was empty, there is no need to ask.
     fn remove(&self, key: &str) -> io::Result<()> {
         if self.is_new { Ok(()) } else { self.folder.remove(key) }
     }

@@ -1,4 +1,5 @@
-//! Temporary folders that outlast a process that is killed: a later one goes on with what is in them. Who writes to one has locked it.
+//! Temporary folders that survive a killed process, for a later one to continue with. A process
+//! that writes to one has locked it.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,10 +12,12 @@ use rustix::process::geteuid;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
 
-/// Creates the folder of this name, or opens the one that is there. The lock on it ends with the last duplicate of the file.
+/// Creates the folder of this name, or opens the existing one. The lock on it ends with the last
+/// duplicate of the file.
 ///
 /// # Errors
-/// When another process writes to it, or it cannot be created, or not be locked, or is another user's.
+/// When another process writes to it, or it cannot be created, or not be locked, or is another
+/// user's.
 pub(super) fn take(folder: &Folder, name: &str) -> io::Result<File> {
     let is_new = folder.create_folder(name).is_ok();
     let taken = lock(folder, Path::new(name)).and_then(must_be_own);
@@ -36,7 +39,7 @@ pub(super) fn lock(folder: &Folder, name: &Path) -> io::Result<File> {
     if is_still_there { Ok(file) } else { Err(ErrorKind::WouldBlock.into()) }
 }
 
-/// Refuses what another user may have prepared.
+/// Refuses a folder that another user may have prepared.
 fn must_be_own(file: File) -> io::Result<File> {
     let is_own = file.metadata()?.uid() == geteuid().as_raw();
     if is_own { Ok(file) } else { Err(ErrorKind::PermissionDenied.into()) }
@@ -61,7 +64,7 @@ mod tests {
         drop(duplicate);
         let second = take(&folder, "a").unwrap();
         assert!(place.path().join("a/chunk").exists());
-        // What has become an output is nobody's to take.
+        // A folder that has become an output must not be taken.
         fs::rename(place.path().join("a"), place.path().join("output")).unwrap();
         drop(take(&folder, "a").unwrap());
         assert!(!place.path().join("a/chunk").exists());

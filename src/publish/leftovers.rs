@@ -15,28 +15,32 @@ use crate::fs::beneath::Folder;
 use crate::fs::boot::boot_id;
 use crate::picture::record::Digest;
 
-/// A temporary file younger than this may belong to a process that is not seen yet, or no more.
+/// A temporary file younger than this may belong to a process that is not visible yet, or not any
+/// more.
 pub const YOUNG: Duration = Duration::from_secs(60);
 
-/// A temporary file that was made elsewhere, on another machine or in another container, and that nothing was written to for this long
-/// belongs to nobody: no picture takes that long. Nor does anybody go on with a folder that was left so long ago.
+/// The age from which a temporary file that was made elsewhere, on another machine or in another
+/// container, is abandoned: no picture takes that long. A folder of that age is not continued
+/// either.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
-/// What the names of temporary files begin and end with. In between are the process ID, where that counts, and something unique, with
-/// hyphens between them.
+/// The prefix and suffix of the names of temporary files. In between are the process ID, where that
+/// counts, and a unique part, separated by hyphens.
 const BEFORE: &str = ".histeqd-";
 const AFTER: &str = ".tmp";
 
-/// Stands for the process in the name of a folder that belongs to who has locked it.
+/// Stands for the process in the name of a folder that belongs to the holder of its lock.
 const NOBODY: u32 = 0;
 
-/// Returns what the names of this process's temporary files begin and end with; something unique goes in between.
+/// Returns the prefix and suffix of the names of this process's temporary files; a unique part goes
+/// in between.
 pub(crate) fn affixes() -> (String, &'static str) {
     (format!("{BEFORE}{}-{}-", std::process::id(), here()), AFTER)
 }
 
-/// Returns the name of the temporary folder of an output with which a later process may go on: one of the same program, before the machine is
-/// started again, for an output of this name, with this in common (`of`). `None` where these are not known.
+/// Returns the name of an output's temporary folder that a later process may continue with: one of
+/// the same program, within the same boot of the machine, for an output of this name and with this
+/// digest (`of`). `None` where these are not known.
 pub(super) fn lasting_name(output: &Path, of: Digest) -> Option<String> {
     let (name, boot) = (output.file_name()?, boot_id());
     let common = [name.as_bytes(), env!("CARGO_PKG_VERSION").as_bytes()].join(&0);
@@ -44,7 +48,8 @@ pub(super) fn lasting_name(output: &Path, of: Digest) -> Option<String> {
     (!boot.is_empty()).then(|| format!("{BEFORE}{NOBODY}-{place}-{one}{AFTER}"))
 }
 
-/// Returns what tells the processes that `/proc` shows here from those of other machines and containers with the same output folder.
+/// Returns a digest that separates the processes in this `/proc` from those of other machines and
+/// containers with the same output folder.
 fn here() -> Digest {
     static HERE: OnceLock<Digest> = OnceLock::new();
     *HERE.get_or_init(|| {
@@ -55,14 +60,17 @@ fn here() -> Digest {
     })
 }
 
-/// Removes the temporary files at `place`, or below it, that nobody will finish; it lies in the folder `root`, or is it. Returns how many it
-/// removed, and the files that can be judged once they are older than [`YOUNG`]. Files that only look similar are left alone. Among
-/// millions of outputs this takes a while; it ends early once `enough` returns true.
+/// Removes abandoned temporary files at `place`, or below it; it lies in the folder `root`, or is
+/// it.
+///
+/// Returns the number of removed files, and the files to judge again once they are older than
+/// [`YOUNG`]. Files that only look similar are left alone. Among millions of outputs this takes a
+/// while; it ends early once `enough` returns true.
 pub fn remove_leftovers(root: &Path, place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
     remove_to_depth(usize::MAX, root, place, enough)
 }
 
-/// Like [`remove_leftovers`], but only so many folders deep: with 1, in `place` itself.
+/// Like [`remove_leftovers`], but only this many folders deep: with 1, in `place` itself.
 fn remove_to_depth(
     depth: usize,
     root: &Path,
@@ -82,7 +90,7 @@ fn remove_to_depth(
         match maker {
             _ if !is_folder && !file.file_type().is_file() => {}
             None => {}
-            // A folder does not tell when its files were written to.
+            // A folder's own time does not show the last write to its files.
             Some(Maker::Here(process)) if is_folder && process == std::process::id() => {}
             Some(Maker::Elsewhere | Maker::Locked) if !is_older(&file, ABANDONED, now) => {}
             Some(Maker::Here(process)) if is_seen(process) => {}
@@ -96,7 +104,8 @@ fn remove_to_depth(
     (removed, young)
 }
 
-/// Does `work`, and meanwhile removes leftovers below `out`, as far as it gets, and no more than `depth` folders deep.
+/// Does `work`, and meanwhile removes leftovers below `out`, as many as it can, and at most `depth`
+/// folders deep.
 ///
 /// # Errors
 /// When the thread for that cannot be created.
@@ -116,19 +125,20 @@ fn remove(root: &Path, file: &Path) -> io::Result<()> {
     folder.remove_all(name)
 }
 
-/// Removes a folder unless another process writes to it, and keeps all from that meanwhile.
+/// Removes a folder unless another process writes to it, and locks it against others meanwhile.
 fn remove_unlocked(root: &Path, path: &Path) -> io::Result<()> {
     let (folder, name) = Folder::of(root, path)?;
     let _locked = lasting::lock(&folder, name)?;
     folder.remove_all(name)
 }
 
-/// Returns the current time by the clock of the folder's file system: the modification time of a new file.
+/// Returns the current time by the clock of the folder's file system: the modification time of a
+/// new file.
 fn clock(folder: &Path) -> io::Result<SystemTime> {
     tempfile::tempfile_in(folder)?.metadata()?.modified()
 }
 
-/// Returns whether `/proc` shows that a process, another one than this, is alive.
+/// Returns whether `/proc` shows that a process, other than this one, is alive.
 fn is_seen(process: u32) -> bool {
     process != std::process::id() && Path::new("/proc").join(process.to_string()).exists()
 }
@@ -138,17 +148,17 @@ fn is_older(file: &DirEntry, than: Duration, now: SystemTime) -> bool {
     written.is_some_and(|written| now.duration_since(written).is_ok_and(|age| age > than))
 }
 
-/// Who made a temporary file.
+/// The maker of a temporary file.
 enum Maker {
-    /// A process that `/proc` shows, if it is alive.
+    /// A process of this machine: if alive, `/proc` shows it.
     Here(u32),
     /// Another machine, or a container with processes of its own.
     Elsewhere,
-    /// Whoever has locked it.
+    /// The holder of its lock.
     Locked,
 }
 
-/// Returns who made a temporary file; `None` if the name is not that of one.
+/// Returns the maker of a temporary file; `None` if the name is not that of one.
 fn maker(file: &DirEntry) -> Option<Maker> {
     let name = file.file_name().to_str()?;
     let (process, rest) = name.strip_prefix(BEFORE)?.strip_suffix(AFTER)?.split_once('-')?;
@@ -171,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// A temporary file of a process of this machine that is gone.
+    /// Returns the name of a temporary file of a process of this machine that is gone.
     fn gone() -> String {
         format!(".histeqd-4194999-{}-0.tmp", here())
     }

@@ -1,4 +1,5 @@
-//! Notes in the temporary folder of an output, for the process that goes on with it. They are no part of the output.
+//! Notes in the temporary folder of an output, for a process that continues it. They are no part of
+//! the output.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,12 +10,12 @@ use rustix::fs::Dir;
 
 use crate::fs::beneath::Folder;
 
-/// What the names of their files begin with.
+/// The prefix of their file names.
 const BEFORE: &str = ".histeqd-note-";
 /// The most bytes of a note.
 const LONGEST: u64 = 32 << 20;
 
-/// Writes a note. A process that is killed may leave a half of it.
+/// Writes a note. A process that is killed may leave part of it.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -27,7 +28,7 @@ pub(crate) fn write(folder: &File, name: &str, text: &str) -> io::Result<()> {
 /// Reads a note.
 ///
 /// # Errors
-/// When there is none, or it cannot be read.
+/// When it does not exist, or cannot be read.
 pub(crate) fn read(folder: &File, name: &str) -> io::Result<Vec<u8>> {
     let file = Folder::of_open(folder)?.read(format!("{BEFORE}{name}"))?;
     let mut text = Vec::new();

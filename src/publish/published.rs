@@ -1,4 +1,4 @@
-//! What is known of outputs that have appeared.
+//! Facts about outputs that have appeared.
 
 use std::iter;
 
@@ -7,7 +7,7 @@ use std::iter;
 pub struct Published {
     /// Its length.
     pub bytes: u64,
-    /// Whether it took the place of one of other settings that came to be there during this run.
+    /// Whether it replaced an output of other settings that appeared during this run.
     pub replaces_another: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Outputs that have not appeared yet, and those that go to standard output: all of it at once, or nothing.
+//! Outputs that have not appeared yet, including standard output, which gets all of its content at
+//! once or no content.
 
 use std::env;
 use std::fs::File;
@@ -21,7 +22,7 @@ pub enum Pending<'a> {
     Object(Upload),
     /// It is an image, which appears in object storage.
     Image(ImageUpload),
-    /// It is several outputs, the first of which appears last: once that is there, all are.
+    /// Several outputs. The first appears last: once it is there, all are.
     Pages(Vec<Self>),
     /// It goes to standard output.
     Stream(Stream),
@@ -42,7 +43,7 @@ impl Pending<'_> {
         }
     }
 
-    /// Returns what its pages are written to, which is empty at first.
+    /// Returns the medium to write its pages to, which is empty at first.
     ///
     /// # Errors
     /// When the process has no more descriptors.
@@ -67,7 +68,7 @@ impl Pending<'_> {
         }
     }
 
-    /// Returns what an error of its file means.
+    /// Converts an error of its file.
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         match self {
             Self::File(file) => file.unwritten(source),
@@ -85,7 +86,7 @@ impl Pending<'_> {
         if let Self::Pages(_) = self { Some(self.output()?.parent()?.to_owned()) } else { None }
     }
 
-    /// Returns the name that it will have; the first one of several.
+    /// Returns the name that it will have; the first of several.
     fn output(&self) -> Option<&Path> {
         match self {
             Self::File(file) => Some(file.output()),
@@ -136,19 +137,19 @@ impl Stream {
         &mut self.file
     }
 
-    /// Returns the file, which is then no output any more.
+    /// Returns the file, which is then not an output any more.
     pub fn into_file(self) -> File {
         self.file
     }
 
-    /// Returns what an error of its file means: the folder of temporary files is to blame.
+    /// Converts an error of its file: the folder of temporary files is to blame.
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         PublishError::new(&env::temp_dir(), source)
     }
 
     fn publish(mut self) -> Result<u64, PublishError> {
         self.copy().or_else(|source| match source.kind() {
-            // Its reader has enough, as `head` does.
+            // Its reader has closed it, as `head` does when it has enough.
             io::ErrorKind::BrokenPipe => Ok(0),
             _ => Err(PublishError::new(Path::new("standard output"), source)),
         })

@@ -12,16 +12,17 @@ use crate::fs::rename::{At, rename_new};
 /// The permissions of a new output, before the process's umask removes some of them.
 pub(super) const MODE: u32 = 0o644;
 
-/// What becomes an output.
+/// The kind of an output.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     File,
-    /// A folder, and what other processes have in common with this one that may go on with what is in it.
+    /// A folder, and a digest that is the same in other processes that may continue with it.
     Folder(Option<Digest>),
 }
 
-/// Creates what becomes the output of this name in a folder, named with the first of these numbers that is free if it is for this process alone.
-/// Returns its name, and what was opened.
+/// Creates the file or folder that becomes the output of this name. If it is for this process
+/// alone, it is named with the first of these numbers that is free. Returns its name, and the open
+/// file.
 pub(super) fn create(
     kind: Kind,
     folder: &Folder,
@@ -44,7 +45,8 @@ fn take_lasting(folder: &Folder, output: &Path, of: Digest) -> Option<(String, F
     Some((name, file))
 }
 
-/// Gives something in a folder the temporary name of this process with the first of these numbers that is free. Returns the name.
+/// Renames a file in a folder to a temporary name of this process, with the first of these numbers
+/// that is free. Returns the name.
 pub(super) fn rename(
     folder: &Folder,
     from: &Path,
@@ -80,7 +82,7 @@ pub(crate) struct Temporary<'f> {
 }
 
 impl<'f> Temporary<'f> {
-    /// Creates one that only this user may read. Returns the open file too.
+    /// Creates one that only this user may read. Also returns the open file.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -96,7 +98,7 @@ impl<'f> Temporary<'f> {
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        // There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
+        // An error is ignored: a leftover is hidden and recognizable as ours.
         let _ = self.folder.remove(self.name());
     }
 }

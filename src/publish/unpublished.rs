@@ -1,4 +1,5 @@
-//! Outputs on their way: with a temporary name, complete but for their name, and under it.
+//! Unfinished outputs: with a temporary name, then complete except for their name, and at last
+//! under it.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -16,17 +17,17 @@ use crate::fs::stamp::Tree;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
-/// An output that has not appeared yet. Dropping it leaves nothing behind.
+/// An output that has not appeared yet. Dropping it removes its files.
 #[derive(Debug)]
 pub struct Unpublished<'a> {
     hidden: Hidden<'a>,
     file: File,
     origin: Option<(Origin, Recipe)>,
-    /// Whether it reaches the disk before it appears, whatever the publisher does with others.
+    /// Whether it reaches the disk before it appears, whatever the publisher's durability.
     is_durable: bool,
-    /// Its modification time, if that is not to be when it was written.
+    /// Its modification time, if not the time of writing.
     modified: Option<SystemTime>,
-    /// Its permissions, if they are not to be those of any new file.
+    /// Its permissions, if not those of any new file.
     permissions: Option<Permissions>,
 }
 
@@ -40,38 +41,39 @@ impl<'a> Unpublished<'a> {
         &self.hidden.output
     }
 
-    /// Returns the file to write the output's content to, which is empty at first, or the folder, which may hold what an earlier process wrote.
+    /// Returns the file to write the output's content to, which is empty at first, or the folder,
+    /// which may hold the work of an earlier process.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Has the output carry a record of what it was made from, and the recipe.
+    /// Attaches a record of the output's origin, and the recipe.
     pub fn record(&mut self, origin: Origin, recipe: Recipe) {
         self.origin = Some((origin, recipe));
     }
 
-    /// Has the output replace no file: it then cannot be published once there is one of its name.
+    /// Forbids the output to replace a file: if its name is taken, publishing fails.
     pub fn replace_nothing(&mut self) {
         self.hidden.replaces = false;
     }
 
-    /// Has the output's content reach the disk before it appears.
+    /// Makes the output's content reach the disk before it appears.
     pub fn make_durable(&mut self) {
         self.is_durable = true;
     }
 
-    /// Has the output keep this modification time.
+    /// Sets the output's modification time.
     pub fn modified_at(&mut self, time: SystemTime) {
         self.modified = Some(time);
     }
 
-    /// Has the output get these permissions.
+    /// Sets the output's permissions.
     pub fn permit(&mut self, permissions: Permissions) {
         self.permissions = Some(permissions);
     }
 
-    /// Makes the output appear under its name, replacing a file that was there, unless it is to replace none. Returns its length in
-    /// bytes.
+    /// Makes the output appear under its name, replacing an existing file, unless that is
+    /// forbidden. Returns its length in bytes.
     ///
     /// # Errors
     /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
@@ -79,7 +81,7 @@ impl<'a> Unpublished<'a> {
         self.seal()?.publish()
     }
 
-    /// Gives the output all but its name, and closes its file.
+    /// Completes the output except for its name, and closes its file.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -92,7 +94,7 @@ impl<'a> Unpublished<'a> {
         Ok(Sealed { hidden: self.hidden, bytes, file: Identity::of(&metadata) })
     }
 
-    /// Returns what an error of its file means: the output is to blame.
+    /// Converts an error of its file: the output is to blame.
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         self.hidden.unwritten(source)
     }
@@ -123,7 +125,7 @@ impl<'a> Unpublished<'a> {
     }
 }
 
-/// An output that is complete, but for its name. Dropping it leaves nothing behind.
+/// An output that is complete except for its name. Dropping it removes its files.
 #[derive(Debug)]
 pub struct Sealed<'a> {
     hidden: Hidden<'a>,
@@ -155,7 +157,7 @@ pub(super) struct Hidden<'a> {
     pub(super) root: PathBuf,
     pub(super) temporary: PathBuf,
     pub(super) output: PathBuf,
-    /// Whether it may take the place of a file.
+    /// Whether it may replace a file.
     pub(super) replaces: bool,
 }
 
@@ -165,7 +167,7 @@ impl Hidden<'_> {
         let (folder, name) = Folder::of(&self.root, &self.output)?;
         match self.rename(&folder, name) {
             Ok(()) => drop(self.publisher.live().remove(&self.temporary)),
-            // Over a network it may have been done, and the answer lost.
+            // Over a network, the rename may have been done and the answer lost.
             Err(_) if folder.metadata(name).is_ok_and(|there| Identity::of(&there) == file) => {}
             Err(why) => return Err(why),
         }
@@ -188,7 +190,8 @@ impl Hidden<'_> {
         })
     }
 
-    /// Has a folder take the place of another, which cannot be replaced by a rename because it holds something. Nothing but an image is removed.
+    /// Replaces a folder that is not empty, for which a rename is not enough. Only images are
+    /// removed.
     fn take_place(&self, folder: &Folder, temporary: &Path, name: &Path, why: io::Error) -> io::Result<()> {
         if why.kind() != io::ErrorKind::DirectoryNotEmpty {
             return Err(why);
@@ -196,10 +199,10 @@ impl Hidden<'_> {
         if !codec::is_image_folder(&self.output) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // What was there must not get the name of a folder that a later process goes on with.
+        // The old content must not get the name of a folder that a later process continues with.
         let passing = temporary::rename(folder, temporary, &mut self.publisher.numbers())?;
         let exchanged = folder.exchange(&passing, name);
-        // There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
+        // An error is ignored: a leftover is hidden and recognizable as ours.
         let _ = folder.remove_all(&passing);
         exchanged
     }

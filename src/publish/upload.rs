@@ -1,4 +1,4 @@
-//! The output that goes to object storage: it appears whole under its name, or not at all.
+//! An output in object storage: it appears whole under its name, or not at all.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,12 @@ use super::{PublishError, Published};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
-/// How often something else at the place of an output is looked at, and replaced if it is another's.
+/// The most attempts at an output. After each failed one, another output in its place is looked up,
+/// to be replaced.
 const ATTEMPTS: u32 = 5;
 
-/// Until when an output is tried again after a lost answer; the requests themselves have been repeated by then.
+/// The time for which an output is tried again after a lost answer; the requests themselves have
+/// been repeated by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An output for object storage, in an unnamed temporary file until it is whole.
@@ -33,10 +35,11 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Starts the output `output`, which replaces this object if it is there already.
+    /// Starts the output `output`, which replaces this object if that exists.
     ///
     /// # Errors
-    /// When its name cannot be one of an object, or there is no room for it among the temporary files.
+    /// When its name cannot be one of an object, or there is no room for it among the temporary
+    /// files.
     pub fn begin(bucket: &Bucket, output: &Path, replaced: Option<Version>) -> Result<Self, PublishError> {
         let url = Url::parse(output).map_err(|why| PublishError::of_store(output, why))?;
         let file = Self::spill()?;
@@ -52,7 +55,7 @@ impl Upload {
         })
     }
 
-    /// Creates a file without a name for what cannot be written to an output yet.
+    /// Creates a file without a name for data that cannot be written to an output yet.
     ///
     /// # Errors
     /// When there is no room for it among the temporary files.
@@ -60,7 +63,8 @@ impl Upload {
         unnamed_file().map_err(|source| PublishError::new(&unnamed_folder(), source))
     }
 
-    /// Has the output carry a record of what it was made from, and the recipe if that is for everybody who may read the output.
+    /// Attaches a record of the output's origin, and the recipe if everyone who may read the output
+    /// may see it.
     pub fn record(&mut self, origin: Origin, recipe: Option<Recipe>) {
         (self.origin, self.recipe) = (Some(origin), recipe.map(Box::new));
     }
@@ -75,13 +79,13 @@ impl Upload {
         &mut self.file
     }
 
-    /// Returns what an error of its file means: the folder of temporary files is to blame.
+    /// Converts an error of its file: the folder of temporary files is to blame.
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         PublishError::new(&unnamed_folder(), source)
     }
 
-    /// Makes the output appear. What is at its place is replaced, unless it is the same output: of another run, or of a request whose answer
-    /// was lost.
+    /// Makes the output appear. It replaces an existing object, unless that is the same output: of
+    /// another run, or of a request with a lost answer.
     pub(super) fn publish(mut self) -> Result<Published, PublishError> {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
@@ -111,31 +115,32 @@ impl Upload {
         }
     }
 
-    /// Returns whether there is another output at its place: of another input, or of other settings.
+    /// Returns whether another output is in its place: of another input, or of other settings.
     ///
     /// # Errors
-    /// When the bucket does not tell.
+    /// When the bucket does not answer.
     pub(super) fn is_in_the_way(&self) -> Result<bool, PublishError> {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let there = self.bucket.head(&self.url).map_err(|why| self.failed(why))?;
         Ok(there.is_some_and(|found| !self.is_in(&found, length)))
     }
 
-    /// Returns the format of what was written.
+    /// Returns the format of the written file.
     fn format(&self) -> Option<Format> {
         let mut head = [0; Format::HEAD];
         let read = self.file.read_at(&mut head, 0).ok()?;
         Format::sniff(&head[..read])
     }
 
-    /// Returns whether what was found is this output, made from the same input with the same settings.
+    /// Returns whether the object found is this output, made from the same input with the same
+    /// settings.
     fn is_in(&self, found: &Found, length: u64) -> bool {
         self.origin.zip(Record::of_found(found)).is_some_and(|(origin, record)| {
             record == Record::of_object(&origin, length) && found.entry.size == length
         })
     }
 
-    /// Returns whether what was found was made from the same input with other settings.
+    /// Returns whether the object found was made from the same input with other settings.
     fn is_of_other_settings(&self, found: &Found) -> bool {
         self.origin.zip(Record::of_found(found)).is_some_and(|(origin, record)| {
             record.is_from(&origin.input) && !record.has_settings(origin.settings)

@@ -1,36 +1,37 @@
-//! What a worker tells of itself.
+//! A worker's account of itself.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// What a worker answers to `histeqd status`.
+/// A worker's answer to `histeqd status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Account {
     /// Its machine and process.
     pub(super) worker: String,
-    /// For how long it has been there.
+    /// Seconds since it started.
     pub(super) seconds: u64,
     /// The pictures it has done.
     pub(super) done: u64,
-    /// Those of the last minute.
+    /// The pictures done in the last minute.
     pub(super) last_minute: u64,
     /// The pictures it has put aside.
     pub(super) failed: u64,
-    /// The pictures it was given and has not ended.
+    /// The pictures that it was given and has not finished.
     pub(super) in_progress: usize,
-    /// How many pictures each of its devices did.
+    /// The number of pictures that each of its devices did.
     pub(super) devices: BTreeMap<String, u64>,
     /// Why it takes no more for now.
     pub(super) waits: Option<String>,
 }
 
-/// How many pictures were done in the last minute.
+/// The number of pictures done in the last minute.
 #[derive(Debug)]
 pub(super) struct Minute {
     start: Instant,
-    /// For each second of a minute, which one was counted last, and how many there were.
+    /// For each second of a minute, the second since the start that was counted last, and its
+    /// count.
     counts: [(u64, u64); 60],
 }
 
@@ -39,7 +40,7 @@ impl Minute {
         Self { start: Instant::now(), counts: [(0, 0); 60] }
     }
 
-    /// For how many seconds it has been counted.
+    /// Returns the seconds since counting began.
     pub(super) fn seconds(&self) -> u64 {
         self.start.elapsed().as_secs()
     }
@@ -66,7 +67,7 @@ impl Minute {
     }
 }
 
-/// Returns what tells this worker from others.
+/// Returns the name of this worker, which is unique.
 pub(super) fn name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();

@@ -1,4 +1,4 @@
-//! The messages that a worker has begun, how often they were tried, and how they end.
+//! The messages that a worker has begun, the number of attempts, and their ends.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,35 +29,36 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Returns how often its pictures were delivered, with this delivery.
+    /// Returns how often its pictures were delivered, including this delivery.
     pub(super) fn deliveries(&self) -> u64 {
         self.message.deliveries(self.delivery.deliveries())
     }
 
-    /// Returns whether it can be done in the same run as a message with these settings and this root.
+    /// Returns whether it can be done in the same run as a message with these settings and this
+    /// root.
     pub(super) fn is_like(&self, settings: &str, root: &Path) -> bool {
         self.message.settings == settings && self.root == root
     }
 }
 
-/// Why a picture is not done.
+/// Why a picture was not done.
 pub(super) struct Failure {
     pub(super) reason: String,
     pub(super) fault: Fault,
 }
 
-/// Whose fault it is that a picture is not done.
+/// The cause of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The picture's: it would fail again.
+    /// The picture: it would fail again.
     Own,
-    /// Something's that may pass.
+    /// An obstacle that may pass.
     Passing,
-    /// Something's that affects every other picture of this worker too.
+    /// An obstacle that affects every other picture of this worker too.
     Worker,
 }
 
-/// What is told of a worker whose disk is gone.
+/// The reason that a worker gives if its disk is gone.
 pub(super) const GONE: &str = "a folder of --root is gone, or another one is in its place";
 
 impl Failure {
@@ -74,10 +75,10 @@ impl Failure {
     }
 }
 
-/// A message whose pictures are in the pipeline.
+/// A message with pictures in the pipeline.
 struct Begun {
     taken: Taken,
-    /// The inputs of those that have not ended.
+    /// The inputs that have not ended.
     open: HashSet<PathBuf>,
     failures: HashMap<PathBuf, Failure>,
 }
@@ -93,11 +94,12 @@ struct WorkerState {
     failed: u64,
     devices: BTreeMap<String, u64>,
     remarked: TellingRemarks,
-    /// How often in a row outputs could not be written, why, and until when to wait.
+    /// The number of times in a row that outputs could not be written, the reason, and the end of
+    /// the pause.
     waits: Option<(u32, String, Instant)>,
 }
 
-/// The messages that a worker has begun, and what is counted of them.
+/// The messages that a worker has begun, and the counts of their pictures.
 pub(super) struct BegunMessages {
     state: Mutex<WorkerState>,
     minute: Mutex<Minute>,
@@ -112,7 +114,7 @@ impl BegunMessages {
         Self { state: Mutex::default(), minute, worker: account::name(), attempts, signatures }
     }
 
-    /// Returns what checks messages.
+    /// Returns the signatures that check messages.
     pub(super) fn signatures(&self) -> &Signatures {
         &self.signatures
     }
@@ -121,18 +123,18 @@ impl BegunMessages {
         self.signatures.sign(message.letter())
     }
 
-    /// Returns how often a picture is tried.
+    /// Returns the number of attempts at a picture.
     pub(super) fn attempts(&self) -> u64 {
         self.attempts
     }
 
-    /// Returns whether none of the message's inputs is in progress, as part of another message.
+    /// Returns whether the message shares no input in progress with another message.
     pub(super) fn is_free_for(&self, message: &Message) -> bool {
         let state = lock(&self.state);
         !message.pictures.iter().any(|picture| state.of_input.contains_key(&picture.input))
     }
 
-    /// Takes over a message of which these inputs go into the pipeline, and these failed before.
+    /// Takes over a message, given the inputs that go into the pipeline and the earlier failures.
     pub(super) fn begin(&self, taken: Taken, open: HashSet<PathBuf>, failures: HashMap<PathBuf, Failure>) {
         let begun = Begun { taken, open, failures };
         if begun.open.is_empty() {
@@ -145,10 +147,11 @@ impl BegunMessages {
         state.begun.insert(number, begun);
     }
 
-    /// Handles an event of the pipeline. `are_there` tells whether the folders with the pictures are.
+    /// Handles an event of the pipeline. `are_there` returns whether the folders with the pictures
+    /// are.
     pub(super) fn hear(&self, event: Event, are_there: impl Fn() -> bool) {
         match event {
-            // Its output may be where the disk was.
+            // Its output may have gone to the disk's empty mount point.
             Event::Done { input, .. } if !are_there() => {
                 self.ended(&input, Some(Failure { reason: GONE.to_owned(), fault: Fault::Worker }));
             }
@@ -200,7 +203,7 @@ impl BegunMessages {
         }
     }
 
-    /// Gives back what the pipeline has left: it was never begun.
+    /// Gives back the messages that the pipeline has left: they were never begun.
     pub(super) fn leave(&self) {
         let mut state = lock(&self.state);
         let left = std::mem::take(&mut state.begun);
@@ -215,7 +218,8 @@ impl BegunMessages {
         self.settle(Begun { taken, open, failures: HashMap::new() });
     }
 
-    /// Has the pictures of a message delivered one by one, so that one that ends its worker takes no others with it.
+    /// Has the pictures of a message delivered one by one: one that ends its worker then takes no
+    /// others with it.
     pub(super) fn split(&self, delivery: Delivery, message: &Message) {
         let tries = message.deliveries(delivery.deliveries()) - 1;
         let letters = (message.pictures.iter())
@@ -242,7 +246,7 @@ impl BegunMessages {
 
     /// Puts a message aside that cannot be understood.
     pub(super) fn refuse_unread(&self, delivery: Delivery, why: String) {
-        /// As much as tells people what it is.
+        /// Enough for people to recognize it.
         const SHOWN: usize = 200;
         warn!("a message is refused: {why}");
         let payload = delivery.payload();
@@ -255,12 +259,13 @@ impl BegunMessages {
         delivery.settle(vec![self.signatures.sign(dead.letter(name))], Fate::Dead);
     }
 
-    /// Has the queue told of a message whose pictures have ended, or are left.
+    /// Settles a message with the queue, when its pictures have ended or are left.
     fn settle(&self, begun: Begun) {
         let Begun { taken, open, mut failures } = begun;
         let deliveries = taken.deliveries();
         let Taken { delivery, message, .. } = taken;
-        // What was not tried, what failed for a while, and what is given up.
+        // Pictures that were not tried, that failed for a cause that can pass, and that are given
+        // up.
         let (mut excused, mut passing, mut dead) = (Vec::new(), Vec::new(), Vec::new());
         for picture in &message.pictures {
             if open.contains(&picture.input) {
@@ -303,12 +308,12 @@ impl BegunMessages {
             .sign(Dead { reason, worker, deliveries, message: Some(alone), text: None }.letter(name))
     }
 
-    /// Has the worker take nothing for a while.
+    /// Stops the worker from taking messages for a while.
     pub(super) fn wait(&self, why: &str) {
         let mut state = lock(&self.state);
         let now = Instant::now();
         let times = match &state.waits {
-            // One cause makes all that is in progress fail.
+            // One cause makes all pictures in progress fail.
             Some((_, _, until)) if *until > now => return,
             Some((times, ..)) => times + 1,
             None => 1,
@@ -318,17 +323,17 @@ impl BegunMessages {
         state.waits = Some((times, why.to_owned(), now + pause));
     }
 
-    /// Returns whether the worker is to take nothing for now.
+    /// Returns whether the worker takes no messages for now.
     pub(super) fn waits(&self) -> bool {
         lock(&self.state).waits.as_ref().is_some_and(|(_, _, until)| *until > Instant::now())
     }
 
-    /// Returns how many pictures were put aside.
+    /// Returns the number of pictures that were put aside.
     pub(super) fn failed(&self) -> u64 {
         lock(&self.state).failed
     }
 
-    /// Returns what the worker tells of itself.
+    /// Returns the worker's account of itself.
     pub(super) fn account(&self) -> Account {
         let (state, minute) = (lock(&self.state), lock(&self.minute));
         Account {

@@ -1,4 +1,5 @@
-//! `histeqd --watch --queue` of folders in object storage: publishes what is new in each round. What a round is, [`Rounds`] knows.
+//! `histeqd --watch --queue` of folders in object storage: publishes the new pictures of each
+//! round. [`Rounds`] defines the rounds.
 
 use std::collections::HashMap;
 use std::thread;
@@ -12,7 +13,7 @@ use crate::source::rounds::{self, Rounds};
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan};
 
-/// How often room in the queue is looked for.
+/// The interval of checks for room in the queue.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Follows the folders until asked to stop.
@@ -28,7 +29,8 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    /// Lists the folders once, and publishes what is new. Returns how long to wait for the next round.
+    /// Lists the folders once, and publishes the new pictures. Returns the pause before the next
+    /// round.
     fn round(&mut self) -> Duration {
         let mut failed = HashMap::new();
         match source::scan(self.rounds.settings(), self.stop) {
@@ -54,7 +56,7 @@ impl Following<'_> {
                 Some(true) => continue,
                 Some(false) => {}
             }
-            // Workers pass over what is no picture, and it never has an output.
+            // Workers skip files that are not pictures, and these never have an output.
             if !promises_a_picture(&job.input)
                 && let Some(state) = job.listed_state()
             {
@@ -68,7 +70,7 @@ impl Following<'_> {
         self.send(new);
     }
 
-    /// Publishes these, as soon as there is room.
+    /// Publishes these as soon as there is room.
     fn send(&mut self, jobs: Vec<Job>) {
         self.outgoing.add(jobs);
         self.outgoing.send();

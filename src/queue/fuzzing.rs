@@ -1,4 +1,4 @@
-//! What fuzz targets reach of messages.
+//! Entry points for fuzz targets: messages.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ impl ReadMessage {
         signatures(key).read(payload).map(Self)
     }
 
-    /// Returns a payload that says the same.
+    /// Returns a payload with the same content.
     pub fn payload(&self) -> Vec<u8> {
         self.0.letter().payload
     }
@@ -33,12 +33,12 @@ impl ReadMessage {
     }
 }
 
-/// Signs what a payload says.
+/// Signs a payload.
 pub fn sign(payload: &[u8], key: &[u8]) -> Vec<u8> {
     signatures(Some(key)).sign(Letter { name: String::new(), payload: payload.to_owned() }).payload
 }
 
-/// Returns what is told of a dead letter, if it is one.
+/// Returns the text about a dead letter, if it is one.
 pub fn told_of_dead(payload: &[u8]) -> Option<String> {
     Dead::parse(payload).map(|dead| dead.to_string())
 }

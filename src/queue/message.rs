@@ -1,5 +1,5 @@
-//! What a message says: a few pictures, where their outputs go, and with which settings. Anyone who may publish can write one, so nothing
-//! in it is believed.
+//! The content of a message: a few pictures, their outputs and settings. Anyone who may publish can
+//! write one: every part is checked before use.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::words::Words;
 /// The version of the text.
 const VERSION: u32 = 1;
 
-/// The most pictures of a message. Submitting never makes one of so many.
+/// The most pictures of a message, more than submitting ever puts into one.
 const MOST: usize = 1024;
 
 /// One picture to be done.
@@ -34,11 +34,11 @@ pub(super) struct Picture {
     /// The file to write.
     #[serde(serialize_with = "as_json", deserialize_with = "from_json")]
     pub(super) output: PathBuf,
-    /// Whether the user named the file itself, so that it has to be a picture.
+    /// Whether the user named the file itself, and it therefore has to be a picture.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) named: bool,
-    /// The state of the input when it was submitted. Workers take it as they find it: this only tells a message about another state from
-    /// one that a worker has already.
+    /// The state of the input when it was submitted. Workers ignore it: it only distinguishes a
+    /// message about another state from one that the queue already has.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) state: String,
 }
@@ -69,10 +69,10 @@ pub(super) struct Message {
     /// The keys that travel, as a configuration file.
     pub(super) settings: String,
     pub(super) pictures: Vec<Picture>,
-    /// How often the pictures were delivered in messages that this one took the place of.
+    /// The number of deliveries of the pictures in messages that this one replaces.
     #[serde(default, skip_serializing_if = "is_zero")]
     tries: u64,
-    /// How many messages it took the place of, one after the other.
+    /// The number of messages that it replaces, one after the other.
     #[serde(default, skip_serializing_if = "is_zero")]
     rounds: u64,
 }
@@ -82,10 +82,10 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Why a message is none.
+/// Why a message is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MessageError {
-    /// It is not of this form.
+    /// Its form is wrong.
     #[error("it is no message: {0}")]
     Form(String),
     /// It is of another version.
@@ -93,7 +93,7 @@ pub(super) enum MessageError {
         "it is of version {0}, and this histeqd knows version {VERSION}; update the older one of the two"
     )]
     Version(u32),
-    /// It is about no picture, or too many.
+    /// It has no pictures, or too many.
     #[error("it is about {0} pictures")]
     Pictures(usize),
     /// A path in it could mean several places.
@@ -107,10 +107,10 @@ impl Message {
         Self { version: VERSION, settings, pictures, tries: 0, rounds: 0 }
     }
 
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// When it is none that can be understood.
+    /// When it cannot be understood.
     pub(super) fn parse(payload: &[u8]) -> Result<Self, MessageError> {
         #[derive(Deserialize)]
         struct Version {
@@ -133,27 +133,30 @@ impl Message {
         Ok(message)
     }
 
-    /// Returns the message as a letter, whose name tells it from those about other pictures or with other settings.
+    /// Returns the message as a letter, with a name that is unique to its pictures and settings.
     pub(super) fn letter(&self) -> Letter {
         Letter { name: self.name(), payload: to_json(self) }
     }
 
-    /// Returns the message about one of its pictures, as it was first submitted. Its name is the picture's.
+    /// Returns the message about one of its pictures, as it was first submitted. Its name is the
+    /// picture's.
     pub(super) fn about(&self, picture: &Picture) -> Self {
         Self::new(self.settings.clone(), vec![picture.clone()])
     }
 
-    /// Returns a message that takes the place of this one, for some of its pictures, which were in vain delivered so often.
+    /// Returns a message that replaces this one for some of its pictures, which were delivered in
+    /// vain this many times.
     pub(super) fn instead(&self, pictures: Vec<Picture>, tries: u64) -> Self {
         Self { pictures, tries, rounds: self.rounds.saturating_add(1), ..self.clone() }
     }
 
-    /// Returns how often its pictures were delivered, given how often the message was.
+    /// Returns the number of deliveries of its pictures, given that of the message.
     pub(super) fn deliveries(&self, of_message: u64) -> u64 {
         self.tries.saturating_add(of_message)
     }
 
-    /// Returns the name of the dead letter about one of its pictures, in whatever state the input is.
+    /// Returns the name of the dead letter about one of its pictures, whatever the state of the
+    /// input.
     pub(super) fn dead_name(&self, picture: &Picture) -> String {
         let stateless = Picture { state: String::new(), ..picture.clone() };
         self.about(&stateless).name()
@@ -168,7 +171,7 @@ impl Message {
     }
 }
 
-/// Returns a number for these pictures in their states, with these settings.
+/// Returns a hash of these pictures in their states, with these settings.
 pub(super) fn hash(settings: &str, pictures: &[Picture]) -> u128 {
     let mut hasher = SipHasher13::new();
     let texts = pictures.iter().flat_map(|Picture { input, output, state, .. }| {
@@ -181,24 +184,24 @@ pub(super) fn hash(settings: &str, pictures: &[Picture]) -> u128 {
     hasher.finish128().as_u128()
 }
 
-/// What is kept of a picture that is given up, or of a message that is none.
+/// The record of a picture that is given up, or of an invalid message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Dead {
-    /// Why.
+    /// The reason.
     pub(super) reason: String,
-    /// Who gave it up.
+    /// The worker that gave it up.
     pub(super) worker: String,
-    /// How often it was delivered.
+    /// The number of deliveries.
     pub(super) deliveries: u64,
     /// The message about it alone, unless that was the fault.
     pub(super) message: Option<Message>,
-    /// The beginning of what is no message.
+    /// The beginning of an invalid message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
 }
 
 impl Dead {
-    /// Reads a dead letter; `None` if it is none.
+    /// Parses a dead letter; `None` if it is invalid.
     pub(super) fn parse(payload: &[u8]) -> Option<Self> {
         serde_json::from_slice(payload).ok()
     }
@@ -229,7 +232,8 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts, paths and numbers")
 }
 
-/// Returns whether a path is absolute and goes nowhere but down, or the URL of an object, and no other text means the same.
+/// Returns whether a path is absolute with only plain parts, or the URL of an object, and has no
+/// other spelling.
 fn is_plain(path: &Path) -> bool {
     if store::is_url(path) {
         return !path.as_os_str().as_bytes().contains(&0)

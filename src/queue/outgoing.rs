@@ -1,4 +1,4 @@
-//! What a watch publishes, and what it knows of the queue.
+//! The outgoing side of a watch: messages to publish, and a copy of the queue's content.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Display;
@@ -15,10 +15,10 @@ use crate::config::Written;
 use crate::fs::paths::Shown;
 use crate::source::Job;
 
-/// With more pictures than this, those that are done are to be forgotten.
+/// The number of known pictures above which finished ones are to be forgotten.
 const MOST: usize = 1_000_000;
 
-/// What keeps pictures from being published.
+/// An obstacle to publishing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     Full,
@@ -26,24 +26,25 @@ enum Trouble {
     Server,
 }
 
-/// The messages on their way to the queue, and the pictures that it has already. The queue is asked for these: what this process published
-/// may be gone, and what it did not may be there.
+/// The messages on their way to the queue, and the pictures that it already has. The queue is asked
+/// for these: pictures that this process published may be gone, and others may have been added.
 pub(super) struct Outgoing<'a> {
     queue: &'a Queue,
     signatures: Signatures,
     limits: Limits,
     /// The keys of the run.
     written: &'a Written,
-    /// The pictures, each in a state and with settings, that wait, are in progress or were put aside.
+    /// The pictures, each in a state and with settings, that wait, are in progress or were put
+    /// aside.
     queued: HashSet<u128>,
     /// The dead letters by their names.
     dead: HashMap<String, DeadLetter>,
     /// When both were read.
     read: Option<Instant>,
-    /// For how long they are believed to be there.
+    /// How long this copy may be used.
     trusted: Duration,
     unsent: VecDeque<Message>,
-    /// Why nothing is published for now.
+    /// Why publishing is suspended.
     trouble: Option<Trouble>,
     tries: u32,
     next_try: Instant,
@@ -80,12 +81,14 @@ impl<'a> Outgoing<'a> {
         self.unsent.is_empty() && self.next_try <= now
     }
 
-    /// Returns whether the queue had to be made anew since the last call, so that what it had is gone.
+    /// Returns whether the queue had to be created again since the last call, and has lost its
+    /// content.
     pub(super) fn take_vanished(&mut self) -> bool {
         std::mem::take(&mut self.vanished)
     }
 
-    /// Returns whether the queue has the picture of a job in this state, waiting, in progress or put aside; `None` if it does not answer.
+    /// Returns whether the queue has the picture of a job in this state, waiting, in progress or
+    /// put aside; `None` if it does not answer.
     pub(super) fn has(&mut self, job: &Job) -> Option<bool> {
         let key = hash(&self.written.carried(&job.settings), &[Picture::of(job.clone())]);
         let matters = self.queued.contains(&key) || self.queued.len() > MOST;
@@ -106,13 +109,13 @@ impl<'a> Outgoing<'a> {
         dead.values()
             .filter_map(|letter| Dead::parse(signatures.check(&letter.payload).ok()?)?.message)
             .for_each(&mut add);
-        // What is no message is the workers' to refuse.
+        // Invalid messages are the workers' to refuse.
         self.queue.work(|payload| signatures.read(payload).into_iter().for_each(&mut add))?;
         (self.queued, self.dead, self.read) = (queued, dead, Some(Instant::now()));
         Ok(())
     }
 
-    /// Adds pictures to what is to be published.
+    /// Adds pictures to publish.
     pub(super) fn add(&mut self, jobs: Vec<Job>) {
         self.unsent.extend(messages(jobs, self.written));
     }
@@ -155,7 +158,7 @@ impl<'a> Outgoing<'a> {
         Ok(published)
     }
 
-    /// Makes the queue anew.
+    /// Creates the queue again.
     fn create(&mut self) {
         match self.queue.create(&self.limits) {
             Ok(()) => {
@@ -173,7 +176,7 @@ impl<'a> Outgoing<'a> {
         self.hold(Trouble::Server, &format_args!("{why}; new pictures wait until it does"));
     }
 
-    /// Publishes nothing for a while, and says why unless that is said already.
+    /// Suspends publishing for a while, and logs the reason unless that was the last one logged.
     fn hold(&mut self, trouble: Trouble, why: &dyn Display) {
         if self.trouble != Some(trouble) {
             warn!("{why}");

@@ -1,5 +1,7 @@
-//! Which outputs of a message a worker writes. Who may publish is often more than who should, so a message is not trusted with files: nothing
-//! is replaced but what histeqd wrote. One that is signed may replace what a single run may.
+//! The outputs of a message that a worker may write.
+//!
+//! More people can often publish than should, and a message is not trusted with files: only files
+//! that histeqd wrote are replaced. A signed message may replace the same files as a single run.
 
 use std::collections::HashSet;
 use std::fs;
@@ -32,14 +34,14 @@ pub(super) enum Unwritable {
     Other(PathBuf),
 }
 
-/// What is known of a message whose outputs are checked.
+/// The facts needed to check the outputs of a message.
 pub(super) struct Outputs<'m> {
     roots: &'m Roots,
     inputs: HashSet<Identity>,
 }
 
 impl<'m> Outputs<'m> {
-    /// Looks at the inputs of a message.
+    /// Examines the inputs of a message.
     pub(super) fn of(pictures: &[Picture], roots: &'m Roots) -> Self {
         let inputs = pictures.iter().filter_map(|Picture { input, .. }| match store::is_url(input) {
             true => Some(Identity::of_object(input)),
@@ -58,7 +60,7 @@ impl<'m> Outputs<'m> {
         if self.is_input(output) {
             return Err(Unwritable::Input(output.clone()));
         }
-        // What is no picture keeps its name, and is passed over when its content is read.
+        // A file that is not a picture keeps its name, and is skipped when its content is read.
         if Format::of_name(output).is_none() && input.extension() != output.extension() {
             return Err(Unwritable::Name(output.clone()));
         }
@@ -74,17 +76,17 @@ impl<'m> Outputs<'m> {
     }
 }
 
-/// Checks that the way to an output leads through no link.
+/// Checks that no link is on the way to an output.
 fn is_behind_link(root: &Path, output: &Path) -> Result<(), Unwritable> {
     let Err(why) = Folder::of(root, output) else { return Ok(()) };
     match why.get_ref().and_then(|why| why.downcast_ref()) {
         Some(obstacle @ Obstacle::Link { .. }) => Err(Unwritable::Link(obstacle.to_string())),
-        // Whoever writes it finds out too, or makes the folder.
+        // The writer meets this obstacle too, or creates the folder.
         _ => Ok(()),
     }
 }
 
-/// Returns whether there is a file that histeqd did not write, or that somebody wrote to since.
+/// Returns whether there is a file that histeqd did not write, or that has changed since.
 pub(super) fn is_of_others(output: &Path) -> bool {
     let Ok(there) = fs::symlink_metadata(output) else { return false };
     !Record::of(output).is_some_and(|record| record.is_untouched(&there))

@@ -16,18 +16,18 @@ use crate::error::Error;
 use crate::progress::pictures;
 use crate::words::Words;
 
-/// How long the workers have to answer.
+/// The time that workers have to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How many dead letters are shown to people.
+/// The most dead letters to list for people.
 const SHOWN: usize = 20;
 
-/// What a queue has, for programs.
+/// The state of a queue, for programs.
 #[derive(Serialize)]
 struct Report {
     queue: String,
-    /// Messages that no worker has.
+    /// Messages without a worker.
     waiting: u64,
-    /// Messages that a worker has.
+    /// Messages with a worker.
     in_progress: u64,
     workers: Vec<Account>,
     dead: Vec<Dead>,
@@ -45,7 +45,7 @@ pub fn describe(place: &Place, json: bool) -> Result<String, Error> {
         answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect();
     workers.sort_by(|one, other| one.worker.cmp(&other.worker));
     let dead = queue.dead().map_err(|why| unusable(&why))?;
-    // Who only reads needs no key.
+    // Reading alone needs no key.
     let unchecked = Signatures::of(None)?;
     let dead = dead.iter().filter_map(|letter| Dead::parse(unchecked.check(&letter.payload).ok()?)).collect();
     let report = Report { queue: place.to_string(), waiting, in_progress, workers, dead };
@@ -93,7 +93,8 @@ fn messages(count: u64) -> String {
     format!("{count} message{}", if count == 1 { "" } else { "s" })
 }
 
-/// Puts the pictures that were put aside, or those that are meant, back into the queue. Returns what to tell the user.
+/// Puts the pictures that were put aside, or a selection of them, back into the queue. Returns the
+/// message for the user.
 ///
 /// # Errors
 /// When there is no such queue, its server does not answer, or it is full.
@@ -117,7 +118,8 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     }
 }
 
-/// Puts a picture back if it is meant. What is no message cannot be tried again, and stays until it is taken out by hand.
+/// Puts a picture back if it is selected. An invalid message cannot be tried again, and stays until
+/// it is taken out by hand.
 fn put_back(
     queue: &Queue,
     signatures: &Signatures,

@@ -1,5 +1,5 @@
-//! The folders, here and in object storage, that a worker may read from and write to. Who can publish to a queue cannot make it touch
-//! anything else.
+//! The folders, here and in object storage, that a worker may read from and write to. Publishers to
+//! a queue cannot make it touch other files.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,12 +15,13 @@ use crate::fs::paths::{Identity, Shown};
 /// The folders of `--root`.
 pub(super) struct Roots {
     folders: Vec<Root>,
-    /// Where the files that are read have to lie.
+    /// The folders that files must be in to be read.
     inputs: InputRoots,
     buckets: Vec<StoredRoot>,
 }
 
-/// A folder in object storage. The endpoint is that of this worker's environment, whoever publishes.
+/// A folder in object storage. The endpoint is that of this worker's environment, whoever
+/// publishes.
 struct StoredRoot {
     url: Url,
     /// The URL as the folder that outputs are written below.
@@ -29,13 +30,13 @@ struct StoredRoot {
 
 struct Root {
     absolute: PathBuf,
-    /// Without links.
+    /// The path without links.
     canonical: PathBuf,
-    /// What it is: another folder is at its path if a disk is unmounted.
+    /// The folder itself: another one is at its path after a disk was unmounted.
     identity: Option<Identity>,
 }
 
-/// A path that is below none of the folders.
+/// A path outside all the folders.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is below no --root of this worker{}", Shown(.path), if *.by_link { ", because a link leads out of it" } else { "" })]
 pub(super) struct Outside {
@@ -53,10 +54,11 @@ impl Root {
 }
 
 impl Roots {
-    /// Returns those folders.
+    /// Opens the folders.
     ///
     /// # Errors
-    /// When one of them is no folder. Those in object storage are only looked at when there is something to do there.
+    /// When one of them is no folder. A folder in object storage is only examined when there is
+    /// work in it.
     pub(super) fn of(roots: &[PathBuf]) -> Result<Self, Error> {
         let (stored, folders): (Vec<&PathBuf>, Vec<_>) = roots.iter().partition(|root| store::is_url(root));
         let stored = stored.into_iter().map(|root| {
@@ -73,24 +75,24 @@ impl Roots {
         Ok(Self { folders, inputs, buckets })
     }
 
-    /// Returns where the files that are read have to lie.
+    /// Returns the folders that files must be in to be read.
     pub(super) fn inputs(&self) -> &InputRoots {
         &self.inputs
     }
 
-    /// Returns those in object storage.
+    /// Returns the folders in object storage.
     pub(super) fn buckets(&self) -> Vec<PathBuf> {
         self.buckets.iter().map(|root| root.path.clone()).collect()
     }
 
-    /// Returns one of those that outputs may be written below.
+    /// Returns one of the folders that outputs may be written to.
     pub(super) fn first(&self) -> &Path {
         let folder = self.folders.first().map(|root| root.absolute.as_path());
         let stored = self.buckets.first().map(|root| root.path.as_path());
         folder.or(stored).unwrap_or(Path::new(""))
     }
 
-    /// Returns the folder in object storage that a URL lies in.
+    /// Returns the folder in object storage that contains a URL.
     fn of_url(&self, url: &Path) -> Result<&Path, Outside> {
         let parsed = Url::parse(url).ok();
         let around =
@@ -101,7 +103,7 @@ impl Roots {
             .ok_or_else(|| Outside { path: url.to_owned(), by_link: false })
     }
 
-    /// Returns the folder that an output lies in: what writes it follows no links below that.
+    /// Returns the folder that contains an output: no links are followed below it.
     pub(super) fn of_output(&self, output: &Path) -> Result<&Path, Outside> {
         if store::is_url(output) {
             return self.of_url(output);
@@ -113,7 +115,7 @@ impl Roots {
             .ok_or_else(|| Outside { path: output.to_owned(), by_link: false })
     }
 
-    /// Returns whether all of them are still there, and no disk was unmounted.
+    /// Returns whether all folders are still there, and no disk was unmounted.
     pub(super) fn are_there(&self) -> bool {
         self.folders.iter().all(|root| Identity::at(&root.canonical) == root.identity)
     }
@@ -123,11 +125,12 @@ impl Roots {
         self.check_inputs()(input)
     }
 
-    /// Returns what checks several files, as [`Roots::check_input`]. Each folder around them is looked at once.
+    /// Returns a function that checks several files, as [`Roots::check_input`]. Each folder around
+    /// them is examined once.
     pub(super) fn check_inputs(&self) -> impl FnMut(&Path) -> Result<(), Outside> {
         let mut inside: HashMap<PathBuf, bool> = HashMap::new();
         let mut is_inside = move |file: &Path| match file.parent() {
-            // What is no link lies where its folder does.
+            // A file that is not a link lies where its folder does.
             Some(folder) if !fs::symlink_metadata(file).is_ok_and(|file| file.is_symlink()) => {
                 if let Some(known) = inside.get(folder) {
                     return *known;

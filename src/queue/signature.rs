@@ -1,7 +1,7 @@
-//! Signed messages: who has the key of a queue can make them, and nobody else.
+//! Signed messages, which only holders of the queue's key can make.
 //!
-//! A signed message is a line `hmac-sha256:` with the code in hexadecimal digits, and what it says. It says what it said whoever sends it again,
-//! so the key is for one queue.
+//! A signed message is a line `hmac-sha256:` with the code in hexadecimal digits, followed by its
+//! text. It stays valid whoever sends it again, which is why a key is for one queue.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::message::Message;
 use crate::error::Error;
 use crate::fs::paths::Shown;
 
-/// What the line of a signed message begins with.
+/// The prefix of the first line of a signed message.
 const SCHEME: &[u8] = b"hmac-sha256:";
 /// The least bytes of a key.
 const SHORTEST_KEY: usize = 16;
@@ -21,7 +21,7 @@ const SHORTEST_KEY: usize = 16;
 /// Signs messages and checks signatures; without a key it does neither.
 pub(super) struct Signatures(Option<hmac::Key>);
 
-/// A message without the signature that it has to have.
+/// A message without the required signature.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is not signed with the key of --key-file")]
 pub(super) struct Unsigned;
@@ -45,12 +45,12 @@ impl Signatures {
         Ok(Self::by(key))
     }
 
-    /// Returns those of a queue without a key.
+    /// Returns the signatures of a queue without a key.
     pub(super) fn none() -> Self {
         Self(None)
     }
 
-    /// Returns those of a key.
+    /// Returns the signatures of a key.
     pub(super) fn by(key: &[u8]) -> Self {
         Self(Some(hmac::Key::new(HMAC_SHA256, key)))
     }
@@ -75,7 +75,7 @@ impl Signatures {
         Message::parse(said).map_err(|why| why.to_string())
     }
 
-    /// Returns what a message says.
+    /// Returns the text of a message.
     ///
     /// # Errors
     /// When it has to be signed, and is not.
@@ -91,7 +91,7 @@ impl Signatures {
     }
 }
 
-/// Splits a message into the digits of its signature, if it has one, and what it says.
+/// Splits a message into the digits of its signature, if it has one, and its text.
 fn parts(payload: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let signed = payload.strip_prefix(SCHEME);
     let end = signed.and_then(|signed| signed.iter().position(|&byte| byte == b'\n'));
@@ -101,7 +101,7 @@ fn parts(payload: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// Returns the code that hexadecimal digits are.
+/// Parses the hexadecimal digits of a code.
 fn code(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let bytes = pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());

@@ -1,4 +1,4 @@
-//! `histeqd submit`: publishes what is to be done.
+//! `histeqd submit`: publishes pictures to process.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -22,7 +22,7 @@ use crate::publish::with_leftovers_removed;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Skip, Skipped};
 
-/// The most bytes of a message's paths, well below what a server takes.
+/// The most bytes of a message's paths, well below the limit of servers.
 const LONGEST: usize = 128 * 1024;
 /// How long a server may be gone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) const PAUSES: Backoff =
     Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
 
-/// What became of the pictures.
+/// The numbers of pictures and messages by result.
 #[derive(Default)]
 struct Count {
     published: usize,
@@ -38,10 +38,10 @@ struct Count {
     waiting: usize,
 }
 
-/// Publishes what the command line names and is not done.
+/// Publishes the pictures that the command line names and that are not done.
 ///
 /// # Errors
-/// When the command line makes no sense, or the queue cannot be used.
+/// When the command line is invalid, or the queue cannot be used.
 pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     let signatures = Signatures::of(command.key_file())?;
     let (settings, place, access, limits) = command.resolve()?;
@@ -69,7 +69,7 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
 }
 
 fn say(line: &str) {
-    // Nobody may be reading.
+    // Standard error may have no reader.
     let _ = writeln!(anstream::stderr(), "{}", painted(line));
 }
 
@@ -87,7 +87,7 @@ fn told(count: &Count, skipped: &[Skipped]) -> String {
     )
 }
 
-/// Returns the whole path of a file, without `..`.
+/// Returns the absolute path of a file, without `..`.
 fn whole(path: &Path) -> Result<PathBuf, Error> {
     let absolute = std::path::absolute(path).and_then(|path| {
         match path.components().any(|part| part == Component::ParentDir) {
@@ -98,7 +98,7 @@ fn whole(path: &Path) -> Result<PathBuf, Error> {
     absolute.map_err(|why| Error::Usage(format!("{} cannot be used: {why}", Shown(path))))
 }
 
-/// Returns the settings with whole paths, because workers have other current folders.
+/// Returns the settings with absolute paths, because workers have other current folders.
 pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
     for Written { reference, lut, .. } in [&mut settings.written, &mut settings.flags] {
         if let Some(OrNone::Some(InputFile(file))) = reference {
@@ -108,7 +108,7 @@ pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error
             *path = whole(path)?;
         }
     }
-    // A URL is whole.
+    // A URL is absolute.
     let named = settings.inputs.iter_mut().chain([&mut settings.out]).filter(|path| !store::is_url(path));
     for path in named {
         *path = whole(path)?;
@@ -126,7 +126,7 @@ struct Submission<'a> {
 }
 
 impl Submission<'_> {
-    /// Publishes jobs, and takes those that failed before out of the dead letters.
+    /// Publishes jobs, and removes the dead letters of pictures among them that failed before.
     fn publish(&self, jobs: Vec<Job>) -> Result<Count, Error> {
         let dead = dead_by_name(self.queue).map_err(|why| unusable(&why))?;
         let mut count = Count::default();
@@ -179,7 +179,7 @@ impl Submission<'_> {
     }
 }
 
-/// Takes the dead letters about pictures of a message out, whatever state the pictures were in.
+/// Removes the dead letters about pictures of a message, whatever state the pictures were in.
 pub(super) fn forget_dead(
     queue: &Queue,
     message: &Message,
@@ -200,7 +200,8 @@ pub(super) fn dead_by_name(queue: &Queue) -> Result<HashMap<String, DeadLetter>,
     Ok(queue.dead()?.into_iter().map(|letter| (letter.name.clone(), letter)).collect())
 }
 
-/// Returns the jobs as messages: consecutive small pictures of the same settings together, a large one alone.
+/// Combines jobs into messages: consecutive small pictures of the same settings together, a large
+/// one alone.
 pub(super) fn messages(jobs: Vec<Job>, written: &Written) -> impl Iterator<Item = Message> {
     let mut jobs = jobs.into_iter().peekable();
     std::iter::from_fn(move || {
@@ -211,7 +212,7 @@ pub(super) fn messages(jobs: Vec<Job>, written: &Written) -> impl Iterator<Item 
         let mut together = vec![first];
         let mut fits = |job: &Job| {
             bytes = bytes.saturating_add(job.bytes);
-            // What is not UTF-8 takes up to four times the space.
+            // Text that is not UTF-8 takes up to four times the space.
             paths += length(job);
             let is_alike = job.settings.digest() == settings.digest();
             is_alike && bytes <= Batches::MAX_BYTES && 4 * paths <= LONGEST

@@ -1,11 +1,13 @@
-//! `histeqd --watch --queue`: watches folders, and publishes what arrives instead of doing it.
+//! `histeqd --watch --queue`: watches folders, and publishes new pictures instead of processing
+//! them.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ is its output up to date? ──no──▶ does the queue have it? ──no──▶ queue
+//!  watch ──▶ settle ──ready──▶ is its output up to date? ─no─▶ does the queue have it? ─no─▶ queue
 //! ```
 //!
-//! There is no ledger: the outputs say what is done, and the queue what waits, is in progress or was put aside. What the queue lost has no
-//! output, so the next listing finds it.
+//! There is no ledger: the outputs show which pictures are done, and the queue which ones wait, are
+//! in progress or were put aside. Pictures that the queue lost have no output, and the next listing
+//! finds them.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -38,13 +40,15 @@ use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Prefixes};
 use codec::Format;
 
-/// How often the loop checks what no message announces.
+/// The interval of checks for changes that no message announces.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Watches folders and publishes their pictures, signed with the key in a file if there is one, until asked to stop.
+/// Watches folders and publishes their pictures, signed with the key in a file if there is one,
+/// until asked to stop.
 ///
 /// # Errors
-/// When the command line makes no sense, or the queue cannot be used at the start. What fails later is waited for.
+/// When the command line is invalid, or the queue cannot be used at the start. Later failures are
+/// waited out.
 pub fn watch(settings: &Settings, place: &Place, key: Option<&Path>, stop: &Stop) -> Result<Exit, Error> {
     log::start(settings.report.style)?;
     let settings = with_whole_paths(settings.clone())?;
@@ -62,7 +66,7 @@ pub fn watch(settings: &Settings, place: &Place, key: Option<&Path>, stop: &Stop
         Shown(&settings.out)
     );
     settings.notes.iter().for_each(|note| warn!("{note}"));
-    // Without a service manager nobody listens.
+    // Fails without a service manager, which does not matter.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let outgoing = Outgoing::new(&queue, signatures, limits, &settings.written, settings.service.rescan);
     match folders {
@@ -81,9 +85,10 @@ struct Watching<'a> {
     outgoing: Outgoing<'a>,
     folder_settings: FolderSettings,
     outputs: Outputs,
-    /// Whether everything was listed once. Until then, an output that is there may belong to an input that was not found yet.
+    /// Whether the first listing is complete. Until then, an existing output may belong to an input
+    /// that was not found yet.
     is_listed: bool,
-    /// What was said of an input, so that it is not said again after every listing.
+    /// The last message logged about each input, which is not repeated after every listing.
     told: HashMap<PathBuf, String>,
 }
 
@@ -117,7 +122,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Returns how long there is nothing to do unless a message arrives.
+    /// Returns how long to wait for a message.
     fn pause(&self) -> Duration {
         let now = Instant::now();
         if self.watch.has_ready() && self.outgoing.has_room(now) {
@@ -126,7 +131,7 @@ impl<'a> Watching<'a> {
         self.watch.pause(now, TICK)
     }
 
-    /// Handles what the watched folders report.
+    /// Handles a report of the watched folders.
     fn look(&mut self, signal: Option<Signal>) {
         let Self { settings, out, prefixes, watch, folder_settings, outputs, .. } = self;
         let mut is_done = |path: &Path, below: &Path, _| {
@@ -182,7 +187,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Returns what is to be done of a file that is ready; if nothing is, how it ends.
+    /// Returns the job of a file that is ready, or how it ends without one.
     fn examine(&mut self, path: &Path) -> Result<Job, Ending> {
         // It may have been excluded while it waited.
         let below = self.watch.below(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
@@ -196,7 +201,8 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Returns the job of an input that has the path `below` below its watched folder; `None` if it is done.
+    /// Returns the job of an input that has the path `below` below its watched folder; `None` if it
+    /// is done.
     fn job(&mut self, path: &Path, below: &Path) -> Result<Option<Job>, PictureError> {
         let own = self.folder_settings.of_now(self.settings, path, below).map_err(PictureError::Folder)?;
         let output = output_of(&self.out, &self.prefixes, &own, path, below);
@@ -224,23 +230,24 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// Returns the output of an input with these settings that has this path below its watched folder.
+/// Returns the output of an input with these settings and this path below its watched folder.
 fn output_of(out: &Path, prefixes: &Prefixes, own: &PictureSettings, input: &Path, below: &Path) -> PathBuf {
     out.join(output_below(&prefixes.placed(input, below), &own.target))
 }
 
-/// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.
+/// Returns whether a file has the name or the first bytes of a picture. Workers skip the others,
+/// which never have an output.
 fn may_be_a_picture(path: &Path, roots: &InputRoots) -> bool {
     if promises_a_picture(path) {
         return true;
     }
     let mut head = Vec::with_capacity(Format::HEAD);
     let read = roots.open(path).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
-    // What cannot be read is for the worker to tell of.
+    // An unreadable file is the worker's to report.
     read.is_err() || Format::sniff(&head).is_some()
 }
 
-/// Which input an output belongs to, where several may have the same.
+/// The owner of each output, where several inputs may have the same.
 struct Outputs {
     can_collide: bool,
     owners: HashMap<PathBuf, PathBuf>,
@@ -261,7 +268,7 @@ impl Outputs {
         }
     }
 
-    /// Has an output belong to nobody, if it is this input's.
+    /// Frees an output, if it is this input's.
     fn release(&mut self, output: &Path, input: &Path) {
         if self.owners.get(output).is_some_and(|owner| owner == input) {
             self.owners.remove(output);

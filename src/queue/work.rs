@@ -1,4 +1,4 @@
-//! `histeqd work`: takes messages from a queue and has their pictures done.
+//! `histeqd work`: takes messages from a queue and processes their pictures.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::iter;
@@ -32,23 +32,25 @@ use crate::source::{Job, Objects, fetch_ahead};
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
-/// How long the server is asked for work at a time. A stop is noticed in between.
+/// The time that a request for work may wait at the server. A stop is noticed in between.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same, where something else may come up soon.
+/// The same, where another event is likely soon.
 const SHORT_PATIENCE: Duration = Duration::from_millis(200);
 /// The most messages that wait for an input which is in progress.
 const MOST_HELD: usize = 8;
 /// The pause after the server did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the end waits for the server to hear how messages ended. What it does not hear is done once more, by a look at the output.
+/// How long the end waits for the server to acknowledge the ends of messages. A message that is not
+/// acknowledged is delivered once more, and its outputs are then found to be done.
 const SETTLING: Duration = Duration::from_secs(15);
-/// The least patience with the server on behalf of a stop.
+/// The least wait for the server when a stop is requested.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Works on a queue until stopped, or until it is empty if that is asked for. `written` are the keys of this machine.
+/// Works on a queue until stopped, or, if requested, until it is empty. `written` are the keys of
+/// this machine.
 ///
 /// # Errors
-/// When the command line makes no sense, the queue cannot be used, or the pipeline cannot go on.
+/// When the command line is invalid, the queue cannot be used, or the pipeline cannot continue.
 pub fn work(
     command: &WorkCommand,
     written: Written,
@@ -68,7 +70,7 @@ pub fn work(
         .answer(move || serde_json::to_vec(&told.account()).unwrap_or_default())
         .map_err(|why| unusable(&why))?;
     info!("histeqd {}: working on {place}", env!("CARGO_PKG_VERSION"));
-    // Without a service manager nobody listens.
+    // Fails without a service manager, which does not matter.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let until_empty = command.until_empty;
     let (report, held) = (Report { style: command.style(), ..Report::default() }, VecDeque::new());
@@ -104,12 +106,13 @@ struct Worker<'a> {
     stop: &'a Stop,
     /// Messages that have to wait: for other settings, or for an input that is in progress.
     held: VecDeque<Taken>,
-    /// Whether the server does not answer.
+    /// Whether the server has stopped answering.
     is_silent: bool,
 }
 
 impl Worker<'_> {
-    /// Has messages done until there is a reason to stop. What they say of their pictures concerns no device, so these are started once.
+    /// Processes messages until there is a reason to stop. Devices are started once, as no message
+    /// has settings for them.
     fn run(mut self, publisher: &Publisher) -> Result<(), Error> {
         let settings = self.settings("", self.roots.first()).map_err(Error::Usage)?;
         let stop = self.stop;
@@ -135,7 +138,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Returns the message that is next, for whatever settings.
+    /// Returns the next message, for whatever settings.
     fn first(&mut self) -> Option<Taken> {
         loop {
             if self.stop.asked() {
@@ -154,20 +157,20 @@ impl Worker<'_> {
         }
     }
 
-    /// Returns the settings for messages that carry this text, and whose outputs lie in this root.
+    /// Returns the settings for messages that carry this text and have their outputs in this root.
     fn settings(&self, text: &str, root: &Path) -> Result<Settings, String> {
         let written = self.written.clone().with_carried(text)?;
-        // With what may be in object storage named, there is memory for that.
+        // Naming the buckets reserves memory for objects.
         let (inputs, out) = (self.roots.buckets(), root.to_owned());
         let roots = Some(self.roots.inputs().clone());
         let request = Request { report: self.report, inputs, roots, out, ..Request::default() };
         let mut settings = Settings::resolve(written, request)?;
-        // Whether outputs can be written may change by itself, as in a service.
+        // The obstacles to writing may pass by themselves, as in a service.
         settings.never_ends = true;
         Ok(settings)
     }
 
-    /// Has all messages with the same settings done, until one with others comes.
+    /// Processes all messages with the same settings, until one with others comes.
     fn process(
         &mut self,
         machine: &Machine,
@@ -206,7 +209,8 @@ impl Worker<'_> {
         done
     }
 
-    /// Returns the jobs of the next message with these settings; `None` if there is none, or one with others.
+    /// Returns the jobs of the next message with these settings; `None` if there is no message, or
+    /// one with others.
     fn batch(&mut self, settings: &Settings, text: &str, root: &Path) -> Option<Vec<Job>> {
         loop {
             if self.stop.asked() {
@@ -272,7 +276,7 @@ impl Worker<'_> {
         jobs
     }
 
-    /// Fails all pictures of a message whose settings cannot be used here.
+    /// Fails all pictures of a message with settings that cannot be used here.
     fn fail_all(&self, taken: Taken, reason: &str) {
         let failures = taken.message.pictures.iter().map(|picture| {
             (picture.input.clone(), Failure { reason: reason.to_owned(), fault: Fault::Passing })
@@ -281,7 +285,8 @@ impl Worker<'_> {
         self.begun.begin(taken, HashSet::new(), failures);
     }
 
-    /// Asks the server for a message, and holds it if there is one that can be done. Returns whether there may be more.
+    /// Asks the server for a message, and holds it if it can be processed. Returns whether there
+    /// may be more.
     fn take(&mut self, patience: Duration) -> bool {
         match self.queue.pull(patience) {
             Ok(Some(delivery)) => {
@@ -323,13 +328,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Returns whether nothing is to be done any more, by this worker or another.
+    /// Returns whether no work is left, for this worker or another.
     fn is_empty(&self) -> bool {
         self.held.is_empty()
             && self.queue.stats().is_ok_and(|stats| stats.waiting == 0 && stats.in_progress == 0)
     }
 
-    /// Decides about a message: whether it can be understood, may be done here, and was not tried too often.
+    /// Decides about a message: whether it can be understood, may be processed here, and was not
+    /// tried too often.
     fn admit(&mut self, delivery: Delivery) -> Option<Taken> {
         let message = match self.begun.signatures().read(delivery.payload()) {
             Ok(message) => message,
@@ -367,7 +373,8 @@ impl Worker<'_> {
         Some(Taken { delivery, message, root })
     }
 
-    /// Returns whether the pictures can be done together: their outputs lie in one root, and no input is named twice.
+    /// Returns whether the pictures can be processed together: their outputs lie in one root, and
+    /// no input is named twice.
     fn are_alike(&self, message: &Message, root: &Path) -> bool {
         let inputs: HashSet<_> = message.pictures.iter().map(|picture| &picture.input).collect();
         inputs.len() == message.pictures.len()
@@ -377,7 +384,7 @@ impl Worker<'_> {
                 .all(|picture| self.roots.of_output(&picture.output).is_ok_and(|own| own == root))
     }
 
-    /// Checks that a message's settings can be read, and that the files that they name may be.
+    /// Checks that a message's settings can be read, and that the files that they name are allowed.
     fn check_settings(&self, text: &str) -> Result<(), String> {
         let written = self.written.clone().with_carried(text)?;
         let reference = match &written.reference {
@@ -391,7 +398,7 @@ impl Worker<'_> {
         files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
     }
 
-    /// Returns the pictures that this worker does not read or not write, and why.
+    /// Returns the pictures that this worker may not read or not write, and why.
     fn outside(&self, pictures: &[Picture]) -> Vec<(Picture, String)> {
         let mut check_input = self.roots.check_inputs();
         let outputs = Outputs::of(pictures, &self.roots);

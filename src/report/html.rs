@@ -1,10 +1,10 @@
-//! What the page is written in.
+//! The HTML of the page.
 
 use std::fmt::{self, Write as _};
 
 use crate::words::told;
 
-/// A text of somebody else's, as it stands in HTML and in its attributes.
+/// A text from elsewhere, escaped for HTML and its attributes.
 pub(super) struct Html<'a>(pub(super) &'a str);
 
 impl fmt::Display for Html<'_> {
@@ -20,7 +20,8 @@ impl fmt::Display for Html<'_> {
     }
 }
 
-/// Draws a histogram from dark to light, with the square roots of its counts, so that rare levels can be seen.
+/// Draws a histogram from dark to light, with the square roots of its counts to make rare levels
+/// visible.
 pub(super) fn add_histogram(text: &mut String, name: &str, histogram: &[u64]) {
     let most = histogram.iter().copied().max().unwrap_or(0).max(1) as f64;
     let mut path = String::from("M0 40");

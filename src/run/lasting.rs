@@ -1,5 +1,6 @@
-//! Devices that outlast a run. A service whose pictures come in portions, or with settings that change, makes each portion a run of its own;
-//! the devices are started once for all of them, because starting a GPU takes seconds.
+//! Devices that outlast a run. A service whose pictures come in portions, or with settings that
+//! change, makes each portion a run of its own; the devices are started once for all of them,
+//! because starting a GPU takes seconds.
 
 use std::thread::{self, Builder};
 
@@ -13,13 +14,14 @@ use crate::progress::{Event, Events};
 use crate::source::Workload;
 use crate::source::stop::Stop;
 
-/// Capacity of the queue of what devices tell.
+/// Capacity of the queue of notes from devices.
 const WAITING: usize = 64;
 
-/// Starts devices, which tell the log what they have to tell, has `work` do its runs on them, and ends them.
+/// Starts devices, whose notes go to the log, lets `work` do its runs on them, and ends them.
 ///
 /// # Errors
-/// If the user insists on a device that cannot be used, or the system cannot start a thread; otherwise those of `work`.
+/// If the user insists on a device that cannot be used, or the system cannot start a thread;
+/// otherwise those of `work`.
 pub(crate) fn with_devices(
     settings: &Settings,
     stop: &Stop,
@@ -46,7 +48,7 @@ fn log(event: Event) {
     }
 }
 
-/// Returns whether devices that were started with some settings do what others ask for.
+/// Returns whether devices that were started with some settings also suit others.
 pub(crate) fn suit(started_with: &Settings, others: &Settings) -> bool {
     let of_devices = |settings: &Settings| {
         let &Settings { jpeg, memory, threads, split_channels, device_timeout, gpu_idle, .. } = settings;

@@ -1,9 +1,12 @@
-//! The stages between the source and the output tree, in the order of a picture's way: decode, equalize on a device, encode, publish.
+//! The stages between the source and the output tree, in the order of a picture's way: decode,
+//! equalize on a device, encode, publish.
 //!
-//! A [`Job`] is queued for the decoders; decoded, it is a [`Picture`] whose pixels are in slots; each slot is a [`Task`] for a device; when all
-//! its devices are done, the picture is [`Processed`]; once the outlet has encoded it, it is `EncodedPicture`, and is published. Only a job whose
-//! device failed, declined it or encoded it badly goes back, to be decoded again. Every queued job holds a sender of the queue that leads back,
-//! so this queue closes by itself after the last picture.
+//! A [`Job`] is queued for the decoders; decoded, it is a [`Picture`] with its pixels in slots;
+//! each slot is a [`Task`] for a device; when all its devices are done, the picture is
+//! [`Processed`]; once the outlet has encoded it, it is `EncodedPicture`, and is published. Only a
+//! job that its device failed, declined or encoded badly goes back, to be decoded again. Every
+//! queued job holds a sender of the queue that leads back: this queue closes by itself after the
+//! last picture.
 
 mod bands;
 mod check;
@@ -50,14 +53,15 @@ use queue::{Intake, Queues};
 use second_pass::equalize_boxes;
 pub use stacks::Taken;
 
-/// Threads that wait for the disk, so that encoders need not. More gained nothing on a fast disk; a slow one commits what several of them
-/// wait for at once.
+/// Threads that wait for the disk, instead of encoders. More gained nothing on a fast disk; a slow
+/// one commits the writes of several waiting threads at once.
 pub const PUBLISHERS: usize = 4;
 
 /// Bytes of capacity that an encoder's scratch buffer may keep from one picture to the next.
 const SCRATCH_KEPT: usize = 4 << 20;
 
-/// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and renamed.
+/// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and
+/// renamed.
 struct EncodedPicture<'a> {
     output: Option<Pending<'a>>,
     job: Job,
@@ -66,7 +70,7 @@ struct EncodedPicture<'a> {
     clock: Clock,
 }
 
-/// What a run does with its pictures, each as its own settings say.
+/// The purpose of a run, for pictures that each have settings of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// They are equalized.
@@ -78,37 +82,37 @@ pub enum Purpose {
     },
 }
 
-/// What all parts of a run share.
+/// The state that all parts of a run share.
 pub struct Run<'a> {
     /// Its settings.
     pub settings: &'a Settings,
-    /// What pictures are for.
+    /// The purpose of the run.
     pub purpose: Purpose,
     /// The pictures that have LUTs in common.
     pub groups: Groups,
     /// The bands that wait for others of their pictures.
     pub waiting: WaitingBands,
-    /// Where the pictures go after the devices.
+    /// The destination of the pictures after the devices.
     pub outlet: &'a dyn Outlet,
     /// The slots, the cores and the devices.
     pub machine: &'a Machine,
-    /// How much there is to do.
+    /// The amount of work.
     pub workload: Workload,
-    /// Once asked, pictures that were handed over but not started are left.
+    /// After a stop request, pictures that were handed over but not started are left.
     pub stop: &'a Stop,
     /// Where all events are sent.
     pub events: &'a Events,
 }
 
-/// Turns a panic into the failure of its picture, so that the thread survives for other pictures. Buffers that a panic leaves half filled
-/// are cleared by the next picture.
+/// Turns a panic into the failure of its picture; the thread survives for other pictures. Buffers
+/// that a panic leaves half filled are cleared by the next picture.
 fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(PictureError::Bug(codec::panic_message(&*panic).to_owned())))
 }
 
 impl<'a> Run<'a> {
-    /// Creates a run that equalizes whatever comes.
+    /// Creates a run that equalizes the pictures it is given.
     pub fn new(
         settings: &'a Settings,
         outlet: &'a dyn Outlet,
@@ -121,10 +125,10 @@ impl<'a> Run<'a> {
         Self { settings, purpose, groups, waiting, outlet, machine, workload, stop, events }
     }
 
-    /// Starts the devices, has the jobs processed, and ends the devices.
+    /// Starts the devices, processes the jobs, and ends the devices.
     ///
     /// # Errors
-    /// Any failure of the run as a whole; failures of single pictures are told as events.
+    /// Any failure of the run as a whole; failures of single pictures are sent as events.
     pub fn process(&self, batches: impl Iterator<Item = Vec<Job>>) -> Result<(), Error> {
         self.outlet.check()?;
         let &Self { settings, workload, machine, stop, events, .. } = self;
@@ -134,7 +138,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Has the jobs processed by devices that are started. The first batch is requested only after every stage has started.
+    /// Processes the jobs on devices that are started. The first batch is requested only after
+    /// every stage has started.
     ///
     /// # Errors
     /// As for [`Run::process`].
@@ -152,7 +157,8 @@ impl<'a> Run<'a> {
             }
             drop(intake);
             let panicked = decoders.into_iter().filter_map(|decoder| decoder.join().err()).next();
-            // All threads are told by now that no more work will come, so that they can be joined after a panic too.
+            // By now all threads know that no more work will come, and can be joined after a panic
+            // too.
             drop(equalized);
             panicked.map_or(Ok(()), |panic| resume_unwind(panic))
         })
@@ -166,8 +172,9 @@ impl<'a> Run<'a> {
     ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
         let threads = self.workload.occupies(self.settings.threads);
         let (fresh, fresh_work) = bounded(threads);
-        // Unbounded, because a device that sends work back must not wait for the decoders, which may be waiting for its slots. The entries
-        // are small: work that is sent back holds no slot.
+        // Unbounded, because a device that sends work back must not wait for the decoders, which
+        // may be waiting for its slots. The entries are small: work that is sent back holds no
+        // slot.
         let (redo, redo_work) = crossbeam_channel::unbounded();
         let queues = Queues { fresh: fresh_work, redo: redo_work };
         let handles = (0..threads).map(|number| {
@@ -207,7 +214,7 @@ impl<'a> Run<'a> {
         let loaded = contained(|| loader.load(&mut work, buffer, &mut clock));
         work.let_go_of_input();
         if buffer.capacity() > load::OWN_BUFFER {
-            // A panic left it, and what was held for it no longer counts.
+            // A panic left it, and the memory reserved for it no longer counts.
             *buffer = Vec::new();
         }
         match loaded {
@@ -244,7 +251,8 @@ impl<'a> Run<'a> {
             .for_each(|task| devices.submit(task));
     }
 
-    /// Starts the encode and publish threads, which end when no task is left that could come from a device.
+    /// Starts the encode and publish threads, which end when no task is left that could come from a
+    /// device.
     fn start_encoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -277,7 +285,7 @@ impl<'a> Run<'a> {
             if self.stop.aborted() && !self.settings.never_ends {
                 self.miss(work);
             } else if work.is_over() {
-                // Its file has failed, which is told.
+                // Its file has failed, which is reported.
             } else if matches!(work.pass, Pass::FindLevels(_) | Pass::Survey | Pass::Count) {
                 self.count(finished);
             } else if let Some(encoded) = self.encode(finished, &mut scratch) {
@@ -287,7 +295,8 @@ impl<'a> Run<'a> {
         self.machine.waits.add_encoder();
     }
 
-    /// Has the outlet take what a device made; returns it if it is all of a file, and did not fail.
+    /// Passes the result of a device to the outlet; returns it if it completes a file, and did not
+    /// fail.
     fn encode(&self, mut finished: Processed, scratch: &mut Vec<u8>) -> Option<EncodedPicture<'_>> {
         let working = self.machine.cores.work();
         let before = thread_time();
@@ -298,7 +307,7 @@ impl<'a> Run<'a> {
         let span = trace_span!("encode").entered();
         let (attempts, job) = (finished.picture.work.attempts.clone(), finished.picture.work.job.clone());
         let device = DeviceCoder::new(self.machine, &attempts, &job.input);
-        // Other streams come of it than of the CPU, with the same samples.
+        // Its streams differ from the CPU's, with the same samples.
         let coder = (self.settings.deflate == DeflateChoice::Auto).then_some(&device as &dyn StreamCoder);
         let help = Help { cores: &self.machine.cores, coder };
         let taken = contained(|| self.outlet.take(&mut finished, scratch, help));
@@ -310,7 +319,7 @@ impl<'a> Run<'a> {
         if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
             (finished.content, &taken)
         {
-            // What the device encoded is not a valid picture; the CPU does it instead.
+            // The device encoded an invalid picture; the CPU processes it instead.
             finished.redo();
             return None;
         }
@@ -320,7 +329,8 @@ impl<'a> Run<'a> {
         self.close_picture(finished, pixels, remark, after, taken)
     }
 
-    /// Gives back the slot of a picture that the outlet has taken, and adds up what is to be told of it, or of the file whose page it is.
+    /// Gives back the slot of a picture that the outlet has taken, and adds up the report on it, or
+    /// on the file that it is a page of.
     fn close_picture<'p>(
         &self,
         finished: Processed,
@@ -341,7 +351,7 @@ impl<'a> Run<'a> {
         // The frames of an animation may have been separated.
         let bytes = pixels * decoded.layout.pixel_bytes() as u64;
         self.machine.rates.add(class, way, bytes, clock.processor());
-        // Its metadata count as long as the slot is taken.
+        // Its metadata counts as long as the slot is taken.
         drop(decoded);
         drop(slot);
         let sides = Sides { before: work.before.take(), after };
@@ -373,7 +383,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells that a page of so many pixels is through a pass.
+    /// Reports that a page of this many pixels has completed a pass.
     fn tell_part(&self, job: &Job, page: &Page, pixels: u64) {
         let (through, of) = page.stack.through();
         let passes = of / page.stack.pages.len();
@@ -381,7 +391,8 @@ impl<'a> Run<'a> {
         self.events.tell(Event::Part { input: job.input.clone(), pixels, through: (through, of) });
     }
 
-    /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner than handed over.
+    /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner
+    /// than handed over.
     fn pass_on<'p>(&'p self, taken: EncodedPicture<'p>, publishers: &Sender<EncodedPicture<'p>>) {
         match (&taken.output, self.settings.durability) {
             (None, _) | (Some(Pending::File(_) | Pending::Stream(_)), Durability::Fast) => {
@@ -429,7 +440,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells that a picture failed, or the file whose page it is, unless that is given up already.
+    /// Reports that a picture, or the file that it is a page of, failed, unless that is given up
+    /// already.
     fn fail_work(&self, work: QueuedJob, error: PictureError) {
         if !self.give_up(&work) {
             return;
@@ -439,7 +451,7 @@ impl<'a> Run<'a> {
         self.fail(work.job, if let Some(page) = numbered { error.on_page(page.picture()) } else { error });
     }
 
-    /// Leaves a picture out, or the file whose page it is.
+    /// Leaves out a picture, or the file that it is a page of.
     fn miss(&self, work: &QueuedJob) {
         if self.give_up(work) {
             self.go_on_without(work, true);
@@ -447,8 +459,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives up the file whose page this is, if it is one, before anything else is told of it: pages that are counted meanwhile are dropped then, and
-    /// do not wait for the others. Returns whether that is news, as it is of a picture without pages.
+    /// Gives up the file of a page before the failure is reported: pages that are being counted are
+    /// then dropped, and do not wait for the others. Returns whether that is new, as it is for a
+    /// picture without pages.
     fn give_up(&self, work: &QueuedJob) -> bool {
         let Some(page) = &work.page else { return true };
         let is_news = page.stack.give_up();

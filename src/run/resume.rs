@@ -1,6 +1,6 @@
-//! `--resume`: a single run that goes by the ledger instead of the modification times of the outputs.
+//! `--resume`: a single run that uses the ledger instead of the modification times of the outputs.
 //!
-//! It is the same ledger as the watching service's, so that the two can take turns on one output folder.
+//! It is the same ledger as the watching service's: the two can take turns on one output folder.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -22,14 +22,14 @@ use codec::Limits;
 
 /// Capacity of the queue of events to the ledger.
 const WAITING: usize = 1024;
-/// How often a stop request is looked for.
+/// The interval of checks for a stop request.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The ledger of a single run.
 pub(crate) struct Resume {
     ledger: Mutex<Ledger>,
     limits: Limits,
-    /// The inputs that a killed process had in progress: one of them may be what killed it.
+    /// The inputs that a killed process had in progress: one of them may be the cause.
     suspects: Mutex<HashSet<PathBuf>>,
     /// The inputs, by their absolute paths, that the pipeline was given and has not ended.
     in_progress: Mutex<HashSet<PathBuf>>,
@@ -39,7 +39,8 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
-    /// Takes the locks of the output folder and its ledger, and opens the ledger. Any note about it goes to `events`.
+    /// Takes the locks of the output folder and its ledger, and opens the ledger. Any note about it
+    /// goes to `events`.
     pub(crate) fn open(settings: &Settings, events: &Events) -> Result<Self, Error> {
         let (lock, ledger, note) = ledger::take(&settings.out, settings.service.state.as_deref())?;
         if let Some(note) = note {
@@ -55,9 +56,10 @@ impl Resume {
         })
     }
 
-    /// Moves the jobs that the ledger knows to be done, or not to be pictures, from the plan's jobs to its skipped files, and those that
-    /// killed their process too often to the failed ones. The plan is incomplete if a stop is requested meanwhile. Any note about the ledger
-    /// goes to `events`.
+    /// Moves the jobs that the ledger knows to be done, or not to be pictures, from the plan's jobs
+    /// to its skipped files, and jobs that killed their process too often to the failed ones. The
+    /// plan is incomplete if a stop is requested meanwhile. Any note about the ledger goes to
+    /// `events`.
     pub(crate) fn leave_out_done(&self, plan: &mut Plan, stop: &Stop, events: &Events) -> Result<(), Error> {
         let mut left = Vec::with_capacity(plan.jobs.len());
         for mut job in std::mem::take(&mut plan.jobs).into_iter().take_while(|_| !stop.asked()) {
@@ -84,20 +86,20 @@ impl Resume {
 
     fn give_up(&self, job: Job, plan: &mut Plan) {
         let refusal = Refusal::KillsProcess { starts: MOST_STARTS };
-        // An error only means that it is given up once more by the next run.
+        // After an error, the next run only gives it up once more.
         let _ = self.ledger().give_up(&absolute(&job.input), &refusal.to_string());
         plan.failed.push((job.input, PictureError::Refused(refusal)));
     }
 
-    /// Replaces a damaged ledger by an empty one, which knows nothing about any picture.
+    /// Replaces a damaged ledger by an empty one, which has no record of any picture.
     fn mend(&self, why: LedgerError, events: &Events) -> Result<Option<Standing>, LedgerError> {
         let note = self.ledger().mend(why)?;
         events.note(note, true);
         Ok(None)
     }
 
-    /// Returns the batches of `jobs`, recorded as begun. Each suspect is alone in the pipeline: who has company when it kills the process
-    /// makes suspects of the innocent.
+    /// Returns the batches of `jobs`, recorded as begun. Each suspect is alone in the pipeline: if
+    /// it kills the process, no innocent picture becomes a suspect.
     pub(crate) fn batches(
         &self,
         jobs: Vec<Job>,
@@ -117,7 +119,7 @@ impl Resume {
         })
     }
 
-    /// Waits until nothing is in progress.
+    /// Waits until no picture is in progress.
     fn wait_for_ends(&self, stop: &Stop) {
         let mut in_progress = lock(&self.in_progress);
         while !in_progress.is_empty() && !stop.asked() {
@@ -143,8 +145,8 @@ impl Resume {
             drop(inner);
             Ok(done)
         });
-        // A stop may have left some that were given to the pipeline and never begun. An error only means that such a picture may count as
-        // done if somebody else makes its output.
+        // A stop may have left some that were given to the pipeline and never begun. After an
+        // error, such a picture may only count as done if another process makes its output.
         self.excuse();
         let _ = self.ledger().forget_running();
         done
@@ -160,23 +162,24 @@ impl Resume {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            // Whoever stops the run may end it at any moment now.
+            // From now on, the user may kill the run at any moment.
             if stop.asked() {
                 self.excuse();
             }
         }
     }
 
-    /// Excuses the pictures in progress: they did not end by their own fault.
+    /// Excuses the pictures in progress: they are not the cause of the end.
     fn excuse(&self) {
         let left = std::mem::take(&mut *lock(&self.in_progress));
         if !left.is_empty() {
-            // An error only means that they are begun alone next time.
+            // After an error, they are only begun alone next time.
             let _ = self.ledger().excuse(&left);
         }
     }
 
-    /// Records that a job is about to be given to the pipeline. An error of the ledger only means that the picture may be done again.
+    /// Records that a job is about to be given to the pipeline. After an error of the ledger, the
+    /// picture may only be processed again.
     fn begin(&self, job: Job) -> Job {
         // The input may have been replaced since the plan was made.
         let job = Job { stamp: stamp(&job), ..job };
@@ -197,7 +200,7 @@ impl Resume {
             }
             _ => Ok(()),
         };
-        // An error only means that the picture may be done again.
+        // After an error, the picture may only be processed again.
         drop(noted);
         drop(ledger);
         if let Event::Done { input, .. }

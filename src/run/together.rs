@@ -1,8 +1,10 @@
-//! `--together`: pictures that get the same LUTs, made of the histograms of all of them, so that their brightness stays comparable.
+//! `--together`: pictures that get the same LUTs, made from the histograms of all of them, which
+//! keeps their brightness comparable.
 //!
-//! Every picture of a group goes through the pipeline twice: first it is counted, and once all are, the LUTs are applied to each. In between,
-//! its pixels stay in memory as long as there is room ([`crate::slot::SlotPool::park`]); otherwise it is decoded again. A picture that fails
-//! does not count, and the others go on. If any is left out because the run stops, none of its group is done.
+//! Every picture of a group goes through the pipeline twice: first it is counted, and once all are,
+//! the LUTs are applied to each. In between, its pixels stay in memory as long as there is room
+//! ([`crate::slot::SlotPool::park`]); otherwise it is decoded again. A picture that fails does not
+//! count, and the others continue. If any is left out because the run stops, its whole group is.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -27,7 +29,8 @@ use crate::source::{self, Job, Plan, Skip, Skipped};
 use codec::Slice;
 use equalize::{Layout, Levels};
 
-/// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
+/// Lists the pictures to process. As a group is counted whole, pictures that are already done are
+/// done again if any of their group is not.
 ///
 /// # Errors
 /// As for [`source::scan()`].
@@ -57,8 +60,8 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(all)
 }
 
-/// Lists the pictures, with their groups where their paths tell them, their series or volumes where these matter, and the slices of each in their
-/// order.
+/// Lists the pictures, with their groups if these follow from paths, with their series or volumes
+/// where needed, and the slices of each volume in order.
 fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut plan = source::scan(settings, stop)?;
     for job in &mut plan.jobs {
@@ -87,13 +90,13 @@ fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Returns whether a file has a table with those of its series.
+/// Returns whether a file shares a table with its series.
 fn is_of_series(job: &Job) -> bool {
     job.settings.together == Together::Of(TogetherChoice::Series)
         && !job.settings.operation.method.has_boxes()
 }
 
-/// Puts the slices of a series, which are the jobs at these places, into their order there.
+/// Puts the slices of a series, which are the jobs with these indices, into their order there.
 fn put_in_order(jobs: &mut [Job], places: &[usize], slices: &[Slice]) {
     let ordered: Vec<Job> = Slice::order(slices).iter().map(|&at| jobs[places[at]].clone()).collect();
     for (&place, job) in places.iter().zip(ordered) {
@@ -101,26 +104,26 @@ fn put_in_order(jobs: &mut [Job], places: &[usize], slices: &[Slice]) {
     }
 }
 
-/// Returns whether a picture has nothing in common with those of other files.
+/// Returns whether a picture shares no table with other files.
 pub(crate) fn is_alone(job: &Job) -> bool {
     GroupKey::of(job).is_none()
 }
 
-/// What tells a group of several files from others: pictures with other settings have other LUTs.
+/// The identity of a group of several files: pictures with other settings have other LUTs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct GroupKey {
     settings: Digest,
     common: Common,
 }
 
-/// What the files of a group have in common.
+/// The property that the files of a group share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Common {
     Folder(PathBuf),
     Series(Arc<OsStr>),
     /// A group of the files of a folder.
     Group(PathBuf, Arc<OsStr>),
-    /// The volume whose slices they are.
+    /// The volume that they are slices of.
     Volume(VolumeName),
 }
 
@@ -160,28 +163,29 @@ struct Counted {
 pub struct PictureCounts<'c> {
     /// The picture's layout.
     pub layout: Layout,
-    /// How many levels it has.
+    /// Its levels.
     pub levels: Levels,
-    /// Which channel it is, if channels that are samples of a pixel have tables of their own.
+    /// The number of the channel, if channels that are not colours have tables of their own.
     pub channel: Option<u16>,
-    /// How often each occurs ([`equalize::count::count`]); empty if the boxes of a stack have been counted instead.
+    /// The count of each level ([`equalize::count::count`]); empty if the boxes of a stack have
+    /// been counted instead.
     pub counts: &'c [u64],
-    /// How its stored values are rescaled, if they are.
+    /// The rescaling of its stored values, if any.
     pub rescale: Option<[f64; 2]>,
-    /// Whether its levels mean something else than those of others, so that it has a table of its own.
+    /// Whether its levels have another meaning than in others, which requires a table of its own.
     pub has_own_range: bool,
 }
 
 /// The pictures of a group, and the sums of their counts so far.
 #[derive(Default)]
 struct Group {
-    /// How many have yet to be counted, or to fail.
+    /// The number of pictures that have yet to be counted, or to fail.
     left: usize,
     /// Whether any was left out.
     is_broken: bool,
-    /// The first file that failed, if the group is a volume, which is none without it.
+    /// The first file that failed, if the group is a volume, which cannot do without it.
     failed: Option<PathBuf>,
-    /// How stored values are rescaled, of each in another way than of those before.
+    /// The different rescalings of stored values that occur.
     rescales: Vec<Option<[f64; 2]>>,
     counts: Counts,
     counted: Vec<Counted>,
@@ -206,7 +210,7 @@ impl Group {
         self.counted.push(Counted { work, parked });
     }
 
-    /// Notes how stored values of one of its pictures are rescaled.
+    /// Records the rescaling of stored values of one of its pictures.
     fn note_rescale(&mut self, rescale: Option<[f64; 2]>) {
         if !self.rescales.contains(&rescale) {
             self.rescales.push(rescale);
@@ -218,7 +222,7 @@ impl Group {
         self.counted.iter().all(|counted| GroupKey::of(&counted.work.job).is_none())
     }
 
-    /// Has its pictures go on with the LUTs of all, unless any was left out.
+    /// Sends its pictures on with the common LUTs, unless any was left out.
     fn complete(self) -> Complete {
         let Self { is_broken, failed, rescales, counts, counted, .. } = self;
         if let Some(slice) = failed.filter(|_| !is_broken) {
@@ -240,7 +244,7 @@ impl Group {
     }
 }
 
-/// Makes the tables of a group with these counts, one of whose pictures this is.
+/// Makes the tables of a group from these counts, given one of its pictures.
 fn tables(work: &QueuedJob, counts: &Counts) -> Tables {
     if let Some(boxes) = work.part().and_then(|part| part.boxes.take()) {
         boxes.make_tables();
@@ -254,7 +258,8 @@ fn luts(job: &Job, counts: &Counts) -> Tables {
     Tables::Luts(Arc::new(Luts::of(counts, &settings.operation, settings.reference.as_deref())))
 }
 
-/// Returns the tables of each page of a file that is a group by itself, if the counts of all of its parts are known without counting.
+/// Returns the tables of each page of a file that is a group by itself, if the counts of all of its
+/// parts are known without counting.
 pub(crate) fn known_tables(
     job: &Job,
     page: &Page,
@@ -272,16 +277,16 @@ pub(crate) fn known_tables(
     tables.collect()
 }
 
-/// What becomes of pictures when a group is complete.
+/// The next steps of pictures when a group is complete.
 #[derive(Default)]
 pub struct Complete {
     /// To be queued again, for the second pass.
     pub go_on: Vec<QueuedJob>,
-    /// The counts that their tables are made of, unless these are of boxes.
+    /// The counts that their tables are made from, unless these are of boxes.
     pub counts: Counts,
-    /// Refused, because equal levels of the group are other values.
+    /// Refused, because equal levels in the group stand for different values.
     pub refused: Vec<QueuedJob>,
-    /// Slices of a volume, because the file that is named failed.
+    /// Slices of a broken volume, each with the file that failed.
     pub broken: Vec<(QueuedJob, PathBuf)>,
     /// Left out, because another picture of the group was.
     pub left_out: Vec<QueuedJob>,
@@ -293,13 +298,13 @@ pub struct Groups {
     state: Mutex<OpenGroups>,
 }
 
-/// The groups that are not complete.
+/// The incomplete groups.
 #[derive(Default)]
 struct OpenGroups {
     groups: HashMap<GroupKey, Group>,
-    /// Files of several pages, of each those that go together, by their volumes or channels if these have tables of their own.
+    /// The parts of files of several pages: volumes or channels, if these have tables of their own.
     files: HashMap<StackId, HashMap<usize, Group>>,
-    /// Whether no group will be complete any more.
+    /// Whether groups can no longer be completed.
     is_abandoned: bool,
 }
 
@@ -340,7 +345,8 @@ impl Groups {
         Self::leave(state, &job, page.as_ref())
     }
 
-    /// Goes on without a picture, or the file whose page it is: one that failed, or one that is left out, which `breaks` its group.
+    /// Continues without a picture, or the file that it is a page of: one that failed, or one that
+    /// is left out, which `breaks` its group.
     pub fn go_on_without(&self, job: &Job, page: Option<&Page>, breaks: bool) -> Complete {
         let mut state = self.lock();
         if let Some(page) = page {
@@ -361,8 +367,8 @@ impl Groups {
         drop(pages);
     }
 
-    /// Leaves out all that have been counted and wait for other files, now and later. A file that is a group by itself and was begun is
-    /// finished.
+    /// Leaves out all pictures that have been counted and wait for other files, now and later. A
+    /// file that is a group by itself and was begun is finished.
     pub fn abandon(&self) -> Complete {
         let mut state = self.lock();
         state.is_abandoned = true;
@@ -377,7 +383,8 @@ impl Groups {
         Complete { left_out, ..Complete::default() }
     }
 
-    /// Notes that a picture of its group is counted or gone; returns what follows if it was the last one.
+    /// Records that a picture of its group is counted or gone; returns the next steps if it was the
+    /// last one.
     fn leave(mut state: MutexGuard<'_, OpenGroups>, job: &Job, page: Option<&Page>) -> Complete {
         let key = GroupKey::of(job);
         if let Some(page) = page {
@@ -412,13 +419,13 @@ impl Groups {
 }
 
 impl OpenGroups {
-    /// Returns the pages of a file that go with this one.
+    /// Returns the pages of a file that share a table with this one.
     fn file(&mut self, job: &Job, page: &Page) -> &mut Group {
         let groups = self.files.entry(page.stack.id()).or_insert_with(|| groups_of(job, page));
         groups.entry(part_of(job, page, page.index)).or_default()
     }
 
-    /// Takes out the pages of a file that go with this one.
+    /// Takes out the pages of a file that share a table with this one.
     fn take_file(&mut self, job: &Job, page: &Page) -> Group {
         let id = page.stack.id();
         let groups = self.files.get_mut(&id);
@@ -434,7 +441,7 @@ impl OpenGroups {
     }
 }
 
-/// Returns the groups of the pages of a file, none of which has been counted.
+/// Returns the groups of the pages of a file, before any page is counted.
 fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
     let mut groups: HashMap<_, Group> = HashMap::new();
     for index in 0..page.stack.pages.len() {
@@ -443,19 +450,21 @@ fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
     groups
 }
 
-/// Returns which channel a page is, if channels that are samples of a pixel have tables of their own: unless all pages of a file have one.
+/// Returns the channel of a page, if channels that are not colours have tables of their own, which
+/// is so unless all pages of a file share one.
 pub(crate) fn sample_channel(settings: &PictureSettings, page: Option<&Page>) -> Option<u16> {
     let page = page.filter(|_| settings.together != Together::Of(TogetherChoice::File))?;
     page.stack.pages.sample_channel(page.index)
 }
 
-/// Returns the number of the volume, channel or picture of a page or band of the same file, if these have tables of their own.
+/// Returns the number of the volume, channel or picture of a page or band of the same file, if
+/// these have tables of their own.
 pub(crate) fn part_of(job: &Job, page: &Page, index: usize) -> usize {
     match (page.stack.volume_of(index), &job.settings.together) {
         (Some(volume), _) => volume,
-        // A file that does not tell is refused.
+        // A file of unknown channels has been refused.
         (None, &Together::CHANNEL) => page.stack.pages.channel(index).unwrap_or_default(),
-        // Its bands.
+        // The bands of a picture.
         (None, &Together::PAGE) => page.stack.pages.picture_of(index),
         (None, &Together::STACK) if !page.stack.joins_channels => page.stack.pages.picture_of(index),
         (None, &Together::STACK) => page.stack.pages.channel(index).unwrap_or_default(),

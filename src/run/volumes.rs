@@ -1,4 +1,5 @@
-//! `--tiles` of three numbers with `--together`: the files of a folder, of a DICOM series or of a group are the slices of a volume.
+//! `--tiles` of three numbers with `--together`: the files of a folder, of a DICOM series or of a
+//! group are the slices of a volume.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -16,14 +17,14 @@ use crate::source::stop::Stop;
 use crate::source::{Job, Plan};
 use codec::{CodecError, Format, OrderedBy, Slice};
 
-/// A file that is a slice, with what it says of its place.
+/// A file that is a slice, with its stated position.
 struct Member {
     job: Job,
     slice: Option<Slice>,
 }
 
-/// Has the files that make volumes be slices of these, and puts them into their order. Each volume begins where its first file was; what is no
-/// volume is moved to the failures.
+/// Makes files slices of their volumes, in order. Each volume takes the position of its first file;
+/// a file that is no slice moves to the failures.
 pub(super) fn arrange(plan: &mut Plan, settings: &Settings, stop: &Stop) {
     let mut lost: Vec<PathBuf> = plan.failed.iter().map(|(input, _)| input.clone()).collect();
     let mut volumes: Vec<(Option<VolumeName>, Vec<Member>)> = Vec::new();
@@ -61,10 +62,11 @@ fn makes_volumes(job: &Job) -> bool {
     job.settings.operation.method.has_boxes() && !job.settings.together.is_within_file() && !job.is_folder
 }
 
-/// Returns the volume that a file is a slice of, and what it says of its place; no volume if it is no picture.
+/// Returns the volume that a file is a slice of, and its stated position; no volume if it is not a
+/// picture.
 ///
 /// # Errors
-/// If the file cannot be read, so that there is no telling what it is.
+/// If the file cannot be read, which leaves open what it is.
 fn of_volume(job: &Job, settings: &Settings) -> Result<(Option<VolumeName>, Option<Slice>), CodecError> {
     let slice = codec::slice_of(&mut input::open(&job.input)?, &settings.limits)?;
     if slice.is_none() && !job.must_be_a_picture() && !is_picture(&job.input) {
@@ -84,14 +86,16 @@ fn of_volume(job: &Job, settings: &Settings) -> Result<(Option<VolumeName>, Opti
     Ok((name, slice))
 }
 
-/// Returns whether a file begins like a picture, and is no DICOM, whose slices are told by their elements.
+/// Returns whether a file begins like a picture, and is not DICOM, where slices are recognized by
+/// their elements.
 fn is_picture(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = input::open(path).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
     read.is_ok() && Format::sniff(&head).is_some_and(|format| format != Format::Dicom)
 }
 
-/// Adds the slices of a volume in their order; all of them fail if two lie at one place, or a file of their folders is `lost`.
+/// Adds the slices of a volume in their order; all of them fail if two lie at one place, or a file
+/// of their folders is `lost`.
 fn add_volume(plan: &mut Plan, name: VolumeName, mut members: Vec<Member>, lost: &[PathBuf]) {
     let refusal = match lost_among(&members, lost) {
         Some(slice) => Some(Refusal::BrokenVolume { slice }),
@@ -109,16 +113,17 @@ fn add_volume(plan: &mut Plan, name: VolumeName, mut members: Vec<Member>, lost:
     plan.jobs.extend(slices);
 }
 
-/// Returns a file that has failed, or cannot be read, in a folder that slices lie in: it may be one of them.
+/// Returns a file that has failed, or cannot be read, in a folder that slices lie in: it may be one
+/// of them.
 fn lost_among(members: &[Member], lost: &[PathBuf]) -> Option<PathBuf> {
     let folders: HashSet<_> = members.iter().map(|member| member.job.input.parent()).collect();
     lost.iter().find(|lost| folders.contains(&lost.parent())).cloned()
 }
 
-/// Puts slices into their order: where they lie, if all say so, or else by their names. Says in the plan what is odd about that. Returns why they
-/// make no volume, if they do not.
+/// Puts slices into their order: by position, if all state it, or else by name. Adds notes on
+/// irregularities to the plan. Returns why they make no volume, if they do not.
 fn put_in_order(members: &mut Vec<Member>, plan: &mut Plan) -> Option<Refusal> {
-    // As text, since paths that are none would be compared in another way.
+    // Compared as text, since invalid UTF-8 in paths would be compared in another way.
     members.sort_by(|one, other| {
         let names = [one, other].map(|member| member.job.input.to_string_lossy());
         alphanumeric_sort::compare_str(&names[0], &names[1])

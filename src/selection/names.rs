@@ -1,4 +1,4 @@
-//! What file names say, mostly about formats.
+//! Properties of file names, mostly the format.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,19 +11,20 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     extensions.iter().any(|extension| extension.eq_ignore_ascii_case(own))
 }
 
-/// Returns whether a file's name says that it is a picture. Those of formats that are not read fail with a reason instead of being skipped,
-/// so that no picture is silently missing.
+/// Returns whether a file has the name of a picture. A picture of a format that is not read fails
+/// with a reason instead of being skipped, which prevents silently missing pictures.
 pub(crate) fn promises_a_picture(path: &Path) -> bool {
     Format::of_name(path).is_some() || names_foreign(path)
 }
 
-/// Returns whether a name has a leading dot, as all temporary names have that histeqd gives to files.
+/// Returns whether a name has a leading dot, as all of histeqd's temporary names have.
 pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
-/// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. If the target has no format, it
-/// is the same path, unless its name is that of a format that is written as another.
+/// Returns the path of an output below the output folder, for an input at the path `below` below
+/// its input folder. If the target has no format, it is the same path, unless its name is that of a
+/// format that is written as another.
 pub fn output_below(below: &Path, target: &Target) -> PathBuf {
     let of_name = Format::of_name(below);
     let other = of_name.map(|own| target.format_for(own)).filter(|format| of_name != Some(*format));
@@ -31,8 +32,9 @@ pub fn output_below(below: &Path, target: &Target) -> PathBuf {
     first_output(format.map_or_else(|| below.to_owned(), |format| renamed(below, format)), target.splits)
 }
 
-/// Returns the output of a picture that would be called `output`: that of its first page, if each goes into a file of its own (`splits`). It lies
-/// in a folder that has the name without its extension, whether there are more pages or not: so outputs are known before files are read.
+/// Returns the output of a picture with the name `output`: that of its first page, if each page
+/// goes into a file of its own (`splits`). It lies in a folder named like the output without its
+/// extension, whether there are more pages or not: outputs are known before files are read.
 pub(crate) fn first_output(output: PathBuf, splits: bool) -> PathBuf {
     if !splits {
         return output;
@@ -47,10 +49,10 @@ pub(crate) fn first_output(output: PathBuf, splits: bool) -> PathBuf {
     output.with_file_name(stem).join(name)
 }
 
-/// What tells the first page in names.
+/// The suffix of the first page in names.
 const FIRST_PAGE: &str = "-00001";
 
-/// Returns the output of a page, by its number from 0, where that of the `first` is given.
+/// Returns the output of a page, by its number from 0, given that of the `first`.
 pub fn page_output(first: &Path, index: usize) -> PathBuf {
     if index == 0 {
         return first.to_owned();
@@ -67,8 +69,8 @@ pub fn page_output(first: &Path, index: usize) -> PathBuf {
     first.with_file_name(OsString::from_vec(name))
 }
 
-/// Returns the name of an output in `format`: a picture's extension is replaced unless it is one of the format's own; anything else after a
-/// dot is part of the name and stays.
+/// Returns the name of an output in `format`: a picture's extension is replaced unless it is one of
+/// the format's own; any other suffix after a dot is part of the name and stays.
 fn renamed(path: &Path, format: Format) -> PathBuf {
     let own = format.extensions();
     if has_extension(path, own) {
@@ -135,7 +137,7 @@ mod tests {
         assert_eq!(pages("scan-00001.b", 1), Path::new("scan-00001/scan-00001-00002.b"));
         assert_eq!(pages("1.2.840", 2), Path::new("1.2/1.2-00003.840"));
         assert_eq!(pages("x.-00001", 1), Path::new("x/x-00002.-00001"));
-        // A service may number them, and leave out of the name what there is no room for.
+        // A service may number them, and shorten a name that has no room for the number.
         assert_eq!(page_output(Path::new("a/scan-00001.2.tif"), 6), Path::new("a/scan-00007.2.tif"));
         assert_eq!(page_output(Path::new("a/sca.2.tif"), 6), Path::new("a/sca.2-00007.tif"));
         assert_eq!(page_output(Path::new("a/sca.2.tif"), 0), Path::new("a/sca.2.tif"));

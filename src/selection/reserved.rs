@@ -1,6 +1,7 @@
-//! Names that systems and programs keep for themselves. What bears one is no picture that somebody put into an input folder, so it is left
-//! out unless `--include` spells the name. Hidden names (`.Trash-1000`, `.Trashes`, `.@__thumb`, rsync's `.a.png.Xy12ab`) are not listed
-//! here: they are left out in any case.
+//! Names that systems and programs reserve. Files with such names were not put into an input folder
+//! as pictures: they are left out unless `--include` spells the name. Hidden names (`.Trash-1000`,
+//! `.Trashes`, `.@__thumb`, rsync's `.a.png.Xy12ab`) are not listed here: they are left out in any
+//! case.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,28 +12,28 @@ use serde::Serialize;
 
 use super::names::promises_a_picture;
 
-/// What a reserved name is for.
+/// The use of a reserved name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// A folder in which a system keeps what was thrown away, snapshots, thumbnails or indexes.
+    /// A folder in which a system keeps deleted files, snapshots, thumbnails or indexes.
     SystemFolder,
-    /// An older state of the file beside it.
+    /// An older state of the file of that name in the same folder.
     Backup,
     /// A file that is being written, and is renamed once it is complete.
     Incomplete,
 }
 
-/// Which names are reserved. All texts are in ASCII.
+/// A pattern of reserved names. All texts are in ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Pattern {
     /// This name.
     Name(&'static str),
-    /// Names that begin so.
+    /// Names with this prefix.
     Prefix(&'static str),
-    /// Names that end so.
+    /// Names with this suffix.
     Suffix(&'static str),
-    /// Names that end so, the rest of which is a picture's name: alone, the ending may be part of a usual name.
+    /// A picture's name with this suffix: after other names, it may be part of a usual name.
     AfterPicture(&'static str),
 }
 
@@ -40,16 +41,16 @@ enum Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reserved {
     pattern: Pattern,
-    /// Whether the name is meant in any case, because that is how the system or program treats it.
+    /// Whether case is ignored, as the system or program ignores it.
     any_case: bool,
-    /// What such names are for.
+    /// The use of such names.
     pub purpose: Purpose,
-    /// Who makes it.
+    /// The system or program that makes them.
     pub maker: &'static str,
 }
 
 impl Reserved {
-    /// Returns what reserves the name of a file or folder for this purpose.
+    /// Returns the reserved name that a file or folder has, if it is for this purpose.
     pub fn find(path: &Path, purpose: Purpose) -> Option<&'static Self> {
         [folder(path), file(path)].into_iter().flatten().find(|reserved| reserved.purpose == purpose)
     }
@@ -79,7 +80,8 @@ impl Reserved {
         text
     }
 
-    /// Returns whether a glob of `--include`, in lower case, spells the name: `*` alone does not ask for what is reserved.
+    /// Returns whether a glob of `--include`, in lower case, spells the name: `*` alone does not
+    /// select reserved names.
     pub(super) fn is_spelled_in(&self, glob: &str) -> bool {
         glob.contains(&self.text().to_ascii_lowercase())
     }
@@ -111,7 +113,8 @@ impl fmt::Display for Reserved {
     }
 }
 
-/// Folders. Names made by Windows and macOS are meant in any case, as their file systems take them; those of NAS and Linux as written.
+/// Folders. The case of names made by Windows and macOS is ignored, as by their file systems; those
+/// of NAS and Linux are as written.
 const FOLDERS: &[Reserved] = &[
     Reserved::folder("@eaDir", "Synology: thumbnails and indexes"),
     Reserved::folder("#recycle", "Synology, TerraMaster: recycle bin"),
@@ -162,12 +165,12 @@ const FILES: &[Reserved] = &[
     Reserved::incomplete(Pattern::Prefix("~$"), "Microsoft Office: marks of an open file"),
 ];
 
-/// Returns what the name of a folder is reserved for.
+/// Returns the reserved name that a folder has.
 pub(super) fn folder(path: &Path) -> Option<&'static Reserved> {
     find(FOLDERS, path)
 }
 
-/// Returns what the name of a file is reserved for.
+/// Returns the reserved name that a file has.
 pub(super) fn file(path: &Path) -> Option<&'static Reserved> {
     find(FILES, path)
 }

@@ -1,4 +1,5 @@
-//! What comes after a picture: its input stays, is moved, removed or set aside, and a retried one is remembered.
+//! The steps after a picture: its input stays, is moved, removed or set aside, and a retried one is
+//! remembered.
 
 pub(crate) mod finished_inputs;
 pub(crate) mod inputs;

@@ -1,8 +1,9 @@
-//! What is to be done with a file that is ready: whether the ledger knows it, and where its output goes if there is a file of its name already
-//! (`--on-collision`). Decides, and changes nothing; the loop does what it says.
+//! The decision about a file that is ready: whether the ledger knows it, and where its output goes
+//! if a file of that name exists (`--on-collision`). The module only decides; the loop acts.
 //!
-//! Which input an output is from is known from the record on the output and from the ledger. An input's own output is made again in its
-//! place, so a kill at any moment leaves no second one.
+//! The input that an output was made from is known from the record on the output and from the
+//! ledger. An input's own output is made again in its place: a kill at any moment leaves no second
+//! one.
 
 use std::fs;
 use std::io;
@@ -21,37 +22,37 @@ use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::ledger::{Assigned, Entry, Ledger, LedgerError, MOST_STARTS, Standing};
 use crate::picture::record::Record;
 
-/// How many of the last numbers are searched for an output that the ledger does not know to be the input's.
+/// The number of last names to search for an output of the input that the ledger does not know.
 const SEARCHED: u64 = 16;
 
-/// Where an output goes.
+/// The place of an output.
 pub(super) struct OutputPlace {
     pub(super) output: PathBuf,
-    /// Whether it may take the place of a file.
+    /// Whether it may replace a file.
     pub(super) replaces: bool,
-    /// What the log says once it is there.
+    /// The message for the log once it is there.
     pub(super) told: Option<String>,
 }
 
-/// What is to be done with a file that is ready.
+/// The next step for a file that is ready.
 pub(super) enum Next {
     /// It goes into the pipeline, alone if a killed process had it in progress.
     Begin { place: OutputPlace, alone: bool },
-    /// It waits until nothing is in progress: a killed process had it in progress.
+    /// It waits until no picture is in progress: a killed process had it in progress.
     PutOff,
     /// It has no place for an output, for now.
     Refuse(Refusal),
-    /// It was begun so often without an end that it is not begun again.
+    /// It was begun too often without an end, and is not begun again.
     GiveUp(Refusal),
-    /// It was done before; its output need not be brought to the disk again if `durable`.
+    /// It was done before; if `durable`, its output need not be synced to the disk again.
     PutAway { durable: bool },
     /// It failed before, for this reason.
     SetAside(String),
-    /// Nothing: it is no picture.
+    /// No step: it is not a picture.
     PassOver,
 }
 
-/// All that is asked about a file that is ready.
+/// The sources of facts about a file that is ready.
 pub(super) struct Examiner<'a> {
     pub(super) rules: &'a Rules<'a>,
     pub(super) watch: &'a Watch,
@@ -61,14 +62,15 @@ pub(super) struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    /// Decides what is to be done with a file.
+    /// Decides the next step for a file.
     ///
     /// # Errors
     /// When a call of the ledger fails.
     pub(super) fn examine(&self, candidate: &Candidate) -> Result<Next, LedgerError> {
         match self.standing(candidate)? {
             Standing::Done => {
-                // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
+                // With full durability, its output was on the disk before the ledger recorded it,
+                // and may have been taken away since.
                 let is_gone = matches!(candidate.output.try_exists(), Ok(false));
                 Ok(Next::PutAway { durable: self.rules.outputs_are_durable() && is_gone })
             }
@@ -88,7 +90,8 @@ impl Examiner<'_> {
         Ok(place.map_or_else(Next::Refuse, |place| Next::Begin { place, alone }))
     }
 
-    /// Returns what the ledger knows about an input that is ready. A done input that needs another output is unknown.
+    /// Returns the ledger's record of an input that is ready. A done input that needs another
+    /// output is unknown.
     fn standing(&self, candidate: &Candidate) -> Result<Standing, LedgerError> {
         let standing = self.rules.standing(self.ledger, candidate)?;
         if standing == Standing::Done
@@ -101,9 +104,12 @@ impl Examiner<'_> {
         Ok(standing)
     }
 
-    /// Returns whether an input that is to go, and was done at the time `finished` with an output of so many `bytes`, needs another output.
-    /// It does if another process made that one without bringing it to the disk, and not all of it is there. It also does if the output is
-    /// gone and the input has been put back since (what moved has a new ctime): whoever did that wants another.
+    /// Returns whether an input that is to go, and was done at the time `finished` with an output
+    /// of this many `bytes`, needs another output.
+    ///
+    /// It does if another process made that output without syncing it to the disk, and it is
+    /// incomplete. It also does if the output is gone and the input has been put back since, which
+    /// gives it a new ctime: its owner wants another.
     fn lacks_output(&self, Candidate { input, output, .. }: &Candidate, finished: i64, bytes: u64) -> bool {
         let there = match fs::metadata(output) {
             Ok(output) => Some(output.len()),
@@ -128,7 +134,7 @@ impl Examiner<'_> {
         if policy == OnCollision::Number {
             return self.numbered_place(candidate).map(Ok);
         }
-        // With `replace`, only an input that is still there is in the way.
+        // With `replace`, only an input that still exists is in the way.
         if let Some(other) = self.rival(candidate, output, policy == OnCollision::Wait)? {
             let separable = self.are_separable(input, &other);
             return Ok(Err(Refusal::SharedOutput { other, output: output.clone(), separable }));
@@ -159,7 +165,7 @@ impl Examiner<'_> {
         if usual != *output && !self.is_taken(candidate, &usual)? {
             return Ok(OutputPlace { output: usual, replaces: false, told: None });
         }
-        // An error of the ledger is told by the call for the name that is chosen.
+        // An error of the ledger is reported by the call for the chosen name.
         let last = last_taken(&usual, |name| self.is_taken(candidate, name).unwrap_or(false));
         for number in (2..=last).rev().take(SEARCHED as usize) {
             let name = numbered(&usual, number);
@@ -177,7 +183,7 @@ impl Examiner<'_> {
         Ok(OutputPlace { output, replaces: false, told: Some(told) })
     }
 
-    /// Returns whether a name belongs to a file, or to another input whose output is to have it.
+    /// Returns whether a name belongs to a file, or to the output of another input.
     fn is_taken(&self, candidate: &Candidate, output: &Path) -> Result<bool, LedgerError> {
         Ok(self.is_there(output) || self.rival(candidate, output, true)?.is_some())
     }
@@ -191,12 +197,14 @@ impl Examiner<'_> {
         Ok(is_from(Record::of(output), candidate.stamp, assigned.as_ref()))
     }
 
-    /// Returns whether anything has this name. Behind a link below the output folder nothing does: no output gets there.
+    /// Returns whether the name exists. A path through a link below the output folder does not:
+    /// outputs cannot get there.
     fn is_there(&self, output: &Path) -> bool {
         Folder::of(self.rules.out(), output).is_ok_and(|(folder, name)| folder.has(name))
     }
 
-    /// Returns another input that has this output or is about to; `inputs_go` as for [`Ledger::rivals`].
+    /// Returns another input that has this output or is about to; `inputs_go` as for
+    /// [`Ledger::rivals`].
     fn rival(
         &self,
         candidate: &Candidate,
@@ -206,28 +214,30 @@ impl Examiner<'_> {
         let input = candidate.input.as_path();
         let rivals = self.ledger.rivals(&Entry { output, ..candidate.entry() }, inputs_go)?;
         let in_the_way = rivals.into_iter().find(|other| {
-            // An input that waits to be put away is finished: only its output can be in the way. Nor is this input its own rival under a path
-            // by which it was watched before.
+            // An input that waits to be put away is finished: only its output can be in the way. An
+            // input is also no rival of itself under a path by which it was watched before.
             let is_former = self.watch.below(other).is_none() && are_same(other, input);
             (output.exists() || !self.finished_inputs.has(other)) && !is_former
         });
-        // A ledger that was begun anew does not know the pictures in progress.
+        // A new ledger does not know the pictures in progress.
         Ok(in_the_way.or_else(|| self.pictures.other_with(output, input).map(Path::to_owned)))
     }
 
-    /// Returns whether two inputs with the same output would have outputs of their own with `--prefix-folder`.
+    /// Returns whether two inputs with the same output would have outputs of their own with
+    /// `--prefix-folder`.
     fn are_separable(&self, one: &Path, other: &Path) -> bool {
         !self.rules.has_prefixes()
             && self.watch.root_of(one).zip(self.watch.root_of(other)).is_some_and(|(one, other)| one != other)
     }
 
-    /// Refuses an output that would lie in a watched folder, by whatever mounts, or in a folder for something else. The output folder itself
-    /// may lie in a watched folder, which leaves it out.
+    /// Refuses an output that would lie in a watched folder, by whatever mounts, or in a folder for
+    /// another purpose. The output folder itself may lie in a watched folder, which excludes it.
     fn misplaced(&self, input: &Path, output: &Path) -> Option<Refusal> {
         let (watch, out) = (self.watch, self.rules.out());
         let folders: Vec<&Path> =
             output.ancestors().skip(1).take_while(|folder| folder.starts_with(out)).collect();
-        // A mount may lead into the middle of a watched folder, and its outputs to where their inputs are.
+        // A mount may lead into the middle of a watched folder, and its outputs to the place of
+        // their inputs.
         let of_input: Vec<&Path> =
             input.ancestors().skip(1).take_while(|folder| watch.below(folder).is_some()).collect();
         let replaces = folders.iter().any(|folder| watch.is_watched(folder))
@@ -243,12 +253,13 @@ impl Examiner<'_> {
     }
 }
 
-/// Returns whether an output with this record was made from an input that is in the state `stamp` now, given what the ledger says if it
-/// says that the output is the input's.
+/// Returns whether an output with this record was made from an input that is in the state `stamp`
+/// now, given the ledger's entry if that assigns the output to the input.
 fn is_from(record: Option<Record>, stamp: Stamp, assigned: Option<&Assigned>) -> bool {
     match (record, assigned) {
         (Some(record), _) if record.is_from(&stamp) => true,
-        // The same file was written to since. Once it is done it goes, and another file may get its inode number.
+        // The same file was written to since. Once it is done it goes, and another file may get its
+        // inode number.
         (Some(record), Some(of)) => {
             !of.is_done && stamp.inode != 0 && of.stamp.inode == stamp.inode && record.is_from(&of.stamp)
         }

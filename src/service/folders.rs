@@ -22,10 +22,11 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Resolves the folders, and checks that the watched ones are not files and serve no other purpose.
+    /// Resolves the folders, and checks that the watched ones are not files and serve no other
+    /// purpose.
     ///
     /// # Errors
-    /// When a folder cannot be used for what the settings say.
+    /// When a folder cannot be used for its purpose.
     pub(crate) fn of(settings: &Settings) -> Result<Self, Error> {
         let out = absolute(&settings.out)?;
         let mut watched: Vec<PathBuf> = Vec::new();
@@ -50,7 +51,7 @@ impl Folders {
     }
 }
 
-/// Returns how the watched folders are watched: without those that the service itself writes to.
+/// Returns the options of the watch, which exclude the folders that the service itself writes to.
 ///
 /// # Errors
 /// When a watched folder is one of these.

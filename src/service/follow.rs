@@ -1,8 +1,11 @@
-//! `--watch` of folders in object storage: processes what is new in each round. What a round is, [`Rounds`] knows.
+//! `--watch` of folders in object storage: processes the new pictures of each round. [`Rounds`]
+//! defines the rounds.
 //!
-//! An object appears whole, so nothing has to settle, and the outputs tell what is done, so there is no ledger: a round is a run of its own. What
-//! fails for good is left out until it is replaced; everything else that fails is tried again in the next round. The devices are the same in
-//! all rounds, until a reload changes what they were started with.
+//! An object appears whole and need not settle, and the outputs themselves are the record of
+//! finished work: there is no ledger, and a round is a run of its own. Pictures that fail for good
+//! are left out until they are replaced; all others that fail are tried again in the next round.
+//! The devices are the same in all rounds, until a reload changes the settings that they were
+//! started with.
 
 use std::collections::HashMap;
 use std::panic;
@@ -32,7 +35,7 @@ use crate::source::{Batches, Job, Plan, Skip, balance_tail, fetch_ahead, scan};
 /// Follows the folders until asked to stop.
 ///
 /// # Errors
-/// When the service cannot start. What fails later is waited for.
+/// When the service cannot start. Later failures are waited out.
 pub(super) fn run(settings: &Settings, control: &Control, publisher: &Publisher) -> Result<(), Error> {
     let health = Health::new(settings.device_timeout);
     let mut follower = Follower { rounds: Rounds::new(settings), control, publisher, health: &health };
@@ -52,12 +55,12 @@ struct Follower<'a> {
     health: &'a Health,
 }
 
-/// What a round heard.
+/// The results of a round.
 #[derive(Default)]
 struct Heard {
-    /// What failed or is no picture, for good.
+    /// Files that failed for good, or are not pictures.
     over: Vec<PathBuf>,
-    /// What failed, and what is to be said of it.
+    /// Failures, with their messages.
     failed: HashMap<PathBuf, String>,
 }
 
@@ -73,7 +76,8 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Makes rounds on a machine whose devices were started with these settings, until asked to stop or until others are needed.
+    /// Makes rounds on a machine with devices that were started with these settings, until asked to
+    /// stop or until others are needed.
     fn follow_on(&mut self, machine: &Machine, started_with: &Settings) -> Result<(), Error> {
         let (control, health) = (self.control, self.health);
         let round = || {
@@ -86,7 +90,8 @@ impl Follower<'_> {
         rounds::follow(&control.stop, round, || health.beat(false))
     }
 
-    /// Lists the folders once, and processes what is new. Returns how long to wait for the next round.
+    /// Lists the folders once, and processes the new pictures. Returns the pause before the next
+    /// round.
     fn round(&mut self, machine: &Machine) -> Result<Duration, Error> {
         let (events, heard) = Events::queue(WAITING);
         let round = Stop::default();
@@ -116,7 +121,7 @@ impl Follower<'_> {
         Ok(self.rounds.pause())
     }
 
-    /// Takes from a plan what is to be done in this round.
+    /// Takes the jobs of this round from a plan.
     fn take_new(&mut self, plan: Plan, events: &Events) -> Vec<Job> {
         for (input, error) in plan.failed {
             events.tell(Event::Failed { input, error, planned: false });
@@ -149,7 +154,7 @@ impl Follower<'_> {
     fn reload(&mut self) {
         match (self.control.read)() {
             Ok(settings) => {
-                // Each round is a run of its own, so that nothing needs a restart.
+                // Each round is a run of its own: no change needs a restart.
                 log::reloaded(&self.rounds.settings().written.differing(&settings.written), &[]);
                 self.rounds.reload(settings);
             }
@@ -158,7 +163,7 @@ impl Follower<'_> {
     }
 }
 
-/// Who hears what becomes of the pictures of a round, and ends it if the service is to stop.
+/// The listener to the events of a round, which ends the round if the service is to stop.
 struct Listener<'a> {
     stop: &'a Stop,
     health: &'a Health,

@@ -1,4 +1,4 @@
-//! What fuzz targets reach of the server.
+//! Entry points for fuzz targets: the server.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -12,7 +12,7 @@ use super::web::access::Caller;
 use super::web::answers::{Answers, ChangeRequest};
 use super::web::{routes, server};
 
-/// What a service without pictures answers to those who come over the network, one after the other.
+/// The server of a service without pictures, for network clients, one after the other.
 pub struct Site {
     runtime: Runtime,
     routes: axum::Router,
@@ -28,7 +28,7 @@ impl Site {
         Ok(Self { runtime: runtime.map_err(|error| error.to_string())?, routes, changes })
     }
 
-    /// Returns what somebody gets who sends these bytes, and no others.
+    /// Returns the answer to a client that sends exactly these bytes.
     ///
     /// # Errors
     /// When there can be no connection, or an answer does not come.
@@ -39,7 +39,7 @@ impl Site {
         server.set_nonblocking(true)?;
         self.runtime.block_on(async {
             let stream = tokio::net::UnixStream::from_std(server)?;
-            // What is no request is told to nobody.
+            // Invalid requests get no answer.
             let _ = server::answer_one(stream, Caller::Network { port: 1 }, self.routes.clone(), || {}).await;
             io::Result::Ok(())
         })?;
@@ -48,7 +48,7 @@ impl Site {
         Ok(answer)
     }
 
-    /// Returns whether anybody has had the service change something.
+    /// Returns whether a client has requested a change.
     pub fn has_changed(&self) -> bool {
         !self.changes.is_empty()
     }

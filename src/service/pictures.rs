@@ -1,5 +1,6 @@
-//! What is in progress and finished: owns the pictures in the pipeline, how they ended on the way to the ledger, what is remembered of those
-//! that failed. Knows neither watched folders nor settings; the ledger is handed in.
+//! Pictures in progress and finished: the pictures in the pipeline, their ends on the way to the
+//! ledger, and earlier failures. The module knows neither watched folders nor settings; the ledger
+//! is passed in.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,18 +14,19 @@ use super::watch::settle::{Ready, Verdict};
 use crate::ledger::{Ledger, LedgerError, Outcome};
 use crate::source::Job;
 
-/// The most failed pictures that are remembered. Those beyond are tried again with a new ledger, and fail again.
+/// The most failed pictures that are remembered. Others are tried again with a new ledger, and fail
+/// again.
 const REMEMBERED: usize = 1000;
 
 /// A picture in the pipeline.
 pub(super) struct Begun {
     pub(super) candidate: Candidate,
-    /// What the log says of its output once that is there.
+    /// The message for the log once its output is there.
     pub(super) told: Option<String>,
-    /// What there is to say of it.
+    /// The remarks about it.
     pub(super) remarks: Vec<String>,
     pub(super) at: Instant,
-    /// Whether nothing else may be in progress: a killed process had it in progress.
+    /// Whether it must be the only one in progress: a killed process had it in progress.
     alone: bool,
 }
 
@@ -33,12 +35,12 @@ pub(super) struct Begun {
 pub(super) struct Failure {
     pub(super) candidate: Candidate,
     pub(super) reason: String,
-    /// Whether it was begun so often without an end that no run is to begin it.
+    /// Whether it was begun too often without an end, and no run is to begin it.
     pub(super) given_up: bool,
 }
 
 impl Failure {
-    /// Writes it to a ledger, whatever that knows.
+    /// Writes it to a ledger, whatever the ledger has.
     fn write(&self, ledger: &Ledger) -> Result<(), LedgerError> {
         let Self { candidate, reason, given_up } = self;
         if *given_up {
@@ -50,7 +52,7 @@ impl Failure {
     }
 }
 
-/// How a picture ended.
+/// The end of a picture.
 pub(super) enum End {
     Done {
         device: String,
@@ -63,7 +65,7 @@ pub(super) enum End {
         reason: String,
         pause: Duration,
     },
-    /// In a way that says nothing about it.
+    /// An end that gives no information about it.
     Forgotten,
 }
 
@@ -81,16 +83,16 @@ impl End {
     }
 }
 
-/// The pictures in progress, and what is left to do of those that ended.
+/// The pictures in progress, and the remaining work for finished ones.
 pub(super) struct Pictures {
     /// `None` once no more jobs are handed out.
     jobs: Option<Sender<Job>>,
     begun: HashMap<PathBuf, Begun>,
-    /// A picture that is to be begun next, once nothing is in progress: a killed process had it in progress, and it may have killed it, for
-    /// example by taking all memory.
+    /// A picture that is to be begun next, once no other is in progress: a killed process had it in
+    /// progress, and it may be the cause, for example by taking all memory.
     suspect: Option<Ready>,
-    /// How pictures ended, as far as the ledger did not take it yet, the oldest first. Until it does nothing new is begun, so there is no more
-    /// of it than pictures that were in progress.
+    /// The ends that the ledger did not take yet, the oldest first. Until it does, no pictures are
+    /// begun, which bounds their number by that of pictures in progress.
     unwritten: VecDeque<(PathBuf, End)>,
     retried: Retried,
     /// The pictures that failed for good since the start, for a new ledger.
@@ -98,7 +100,7 @@ pub(super) struct Pictures {
 }
 
 impl Pictures {
-    /// Creates them without any; jobs go to the pipeline.
+    /// Creates an empty set; jobs go to the pipeline.
     pub(super) fn new(jobs: Sender<Job>) -> Self {
         Self {
             jobs: Some(jobs),
@@ -110,7 +112,7 @@ impl Pictures {
         }
     }
 
-    /// Begins none from now on. Returns whether some were before.
+    /// Begins no more pictures. Returns whether it began any before.
     pub(super) fn stop(&mut self) -> bool {
         self.jobs.take().is_some()
     }
@@ -120,12 +122,13 @@ impl Pictures {
         self.jobs.is_none()
     }
 
-    /// Returns how many are in progress.
+    /// Returns the number of pictures in progress.
     pub(super) fn begun(&self) -> usize {
         self.begun.len()
     }
 
-    /// Returns whether another one may be begun now: the pipeline has room, and nothing has it or is to have it alone.
+    /// Returns whether another one may be begun now: the pipeline has room, and no picture has it
+    /// or is to have it alone.
     pub(super) fn have_room(&self) -> bool {
         let is_isolating =
             self.suspect.is_some() && !self.begun.is_empty() || self.begun.values().any(|begun| begun.alone);
@@ -142,12 +145,13 @@ impl Pictures {
         self.suspect.take()
     }
 
-    /// Puts one off until nothing else is in progress.
+    /// Puts one off until no other is in progress.
     pub(super) fn put_off(&mut self, candidate: Candidate) {
         self.suspect = Some(Ready { path: candidate.input, stamp: candidate.stamp });
     }
 
-    /// Hands one to the pipeline: `alone` if nothing else may be in progress until it ends. Returns whether the pipeline took it.
+    /// Hands one to the pipeline: `alone` if no other may be in progress until it ends. Returns
+    /// whether the pipeline took it.
     pub(super) fn begin(
         &mut self,
         candidate: Candidate,
@@ -180,7 +184,7 @@ impl Pictures {
             job.input.clone(),
             Begun { candidate, told, remarks: Vec::new(), at: Instant::now(), alone },
         );
-        // Fails only if the pipeline has ended, and the user is told the reason for that.
+        // Fails only if the pipeline has ended, which is reported with its reason.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
@@ -191,7 +195,7 @@ impl Pictures {
         }
     }
 
-    /// Takes one that has left the pipeline out of those in progress.
+    /// Removes one that has left the pipeline from the pictures in progress.
     pub(super) fn take_ended(&mut self, input: &Path) -> Option<Begun> {
         self.begun.remove(input)
     }
@@ -203,12 +207,13 @@ impl Pictures {
         others.find(|other| other.output == output).map(|other| other.input.as_path())
     }
 
-    /// Takes the blame from those in progress, as soon as a stop is requested: whoever requested it may end the process at any moment.
+    /// Takes the blame from the pictures in progress, as soon as a stop is requested: whoever
+    /// requested it may kill the process at any moment.
     pub(super) fn excuse(&self, ledger: &Ledger) -> Result<(), LedgerError> {
         ledger.excuse(self.begun.keys())
     }
 
-    /// Writes to the ledger how one ended, at once or as soon as that can be done.
+    /// Writes the end of a picture to the ledger, at once or as soon as possible.
     pub(super) fn note(&mut self, input: &Path, end: End, ledger: &Ledger) -> Result<(), LedgerError> {
         if let End::Failed(failure) = &end
             && self.failures.len() < REMEMBERED
@@ -220,7 +225,7 @@ impl Pictures {
         if is_first { self.write_notes(ledger) } else { Ok(()) }
     }
 
-    /// Writes to the ledger what could not be written so far.
+    /// Writes the ends to the ledger that could not be written so far.
     pub(super) fn write_notes(&mut self, ledger: &Ledger) -> Result<(), LedgerError> {
         while let Some((input, end)) = self.unwritten.front() {
             match end.write(ledger, input) {
@@ -235,13 +240,13 @@ impl Pictures {
         Ok(())
     }
 
-    /// Tells a new ledger what is remembered. What was done before is done again.
+    /// Writes the remembered pictures to a new ledger. Others that were done are done again.
     pub(super) fn rebuild(&self, ledger: &Ledger) -> Result<(), LedgerError> {
         self.begun.values().try_for_each(|begun| ledger.begin(&begun.candidate.entry()))?;
         self.failures.values().try_for_each(|failure| failure.write(ledger))
     }
 
-    /// Forgets what happened to an input before: its picture has ended with this verdict.
+    /// Forgets the past of an input: its picture has ended with this verdict.
     pub(super) fn forget_past(&mut self, input: &Path, verdict: Verdict) {
         if !matches!(verdict, Verdict::Retry(_)) {
             self.retried.forget(input);
@@ -255,27 +260,29 @@ impl Pictures {
         self.failures.remove(input).is_some()
     }
 
-    /// Forgets those failures that `are_meant`.
+    /// Forgets the failures that `are_meant`.
     pub(super) fn forget_failures(&mut self, are_meant: impl Fn(&Path) -> bool) {
         self.failures.retain(|input, _| !are_meant(input));
     }
 
-    /// Returns whether a picture is retried for another reason than was logged last for it, and remembers this one.
+    /// Returns whether a picture is retried for another reason than was logged last for it, and
+    /// remembers this one.
     pub(super) fn is_news(&mut self, input: &Path, reason: &str) -> bool {
         self.retried.is_news(input, reason)
     }
 
-    /// Returns whether the cause for which a picture could not be written concerns all, as [`Retried::concerns_all`].
+    /// Returns whether the cause of a picture's failed write concerns all, as
+    /// [`Retried::concerns_all`].
     pub(super) fn concerns_all(&mut self, input: &Path, openings: u64) -> bool {
         self.retried.concerns_all(input, openings)
     }
 
-    /// Forgets which could not be written: from now on they go to another file system.
+    /// Forgets failed writes: from now on, pictures go to another file system.
     pub(super) fn forget_writes(&mut self) {
         self.retried.forget_writes();
     }
 
-    /// Forgets jobs that a stop found on their way into the pipeline, which has ended: they were never begun.
+    /// Forgets jobs that were on their way into the pipeline at a stop: they were never begun.
     pub(super) fn end(&mut self) {
         self.begun.clear();
     }

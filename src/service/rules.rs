@@ -1,5 +1,6 @@
-//! What holds: owns the settings as of the last reload, those of the inboxes' folders, and what outputs are called by them. Knows neither which
-//! files there are nor what is in progress; the ledger is handed in.
+//! The settings in force: owns the settings as of the last reload, those of the inboxes' folders,
+//! and the names of outputs. The module knows neither files nor pictures in progress; the ledger is
+//! passed in.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +27,11 @@ const RELOADED: [&str; 8] =
 /// The configuration key that has no effect in a service.
 const OVERWRITE: &str = "overwrite";
 
-/// The settings that hold now.
+/// The settings in force.
 pub(super) struct Rules<'a> {
-    /// Those of the start.
+    /// The settings of the start.
     settings: &'a Settings,
-    /// The service's as of the last reload.
+    /// The service's settings as of the last reload.
     service: Service,
     /// All keys as of then.
     written: Written,
@@ -41,35 +42,36 @@ pub(super) struct Rules<'a> {
     began: i64,
 }
 
-/// A picture that may be begun, and what holds for it.
+/// A picture that may be begun, with its settings.
 #[derive(Clone)]
 pub(super) struct Candidate {
     pub(super) input: PathBuf,
     pub(super) stamp: Stamp,
     pub(super) settings: Arc<PictureSettings>,
-    /// What tells its mask from other states of it.
+    /// The state of its mask.
     pub(super) mask: Option<Digest>,
-    /// What the ledger knows the settings by.
+    /// The settings as the ledger identifies them.
     pub(super) fingerprint: String,
     pub(super) output: PathBuf,
 }
 
 impl Candidate {
-    /// Returns what the ledger is asked and told about it.
+    /// Returns the picture's entry for the ledger.
     pub(super) fn entry(&self) -> Entry<'_> {
         let Self { input, stamp, fingerprint, output, .. } = self;
         Entry { input, stamp: *stamp, settings: fingerprint, output }
     }
 
-    /// Returns whether other settings or another mask than its own decide what the output looks like.
+    /// Returns whether another output would result from these settings and this mask than from its
+    /// own.
     fn differs(&self, settings: &PictureSettings, mask: Option<Digest>) -> bool {
         settings.digest().with(mask) != self.settings.digest().with(self.mask)
     }
 }
 
-/// What a reload has changed.
+/// The changes of a reload.
 pub(super) struct Reloaded {
-    /// How the folders are watched from now on.
+    /// The new options of the watch.
     pub(super) options: Options,
     /// The keys that changed.
     pub(super) applied: Vec<String>,
@@ -93,10 +95,10 @@ impl<'a> Rules<'a> {
     /// Applies the keys of newly read settings that a running service can change.
     ///
     /// # Errors
-    /// When a folder cannot be used for what they say.
+    /// When a folder cannot be used for its purpose.
     pub(super) fn reload(&mut self, new: &Settings) -> Result<Reloaded, Error> {
         let mut options = options(new, &self.out)?;
-        // What is read has to lie where it had to at the start.
+        // The allowed places of files to read stay those of the start.
         options.selection.links = self.settings.selection.links;
         options.roots = self.settings.roots.clone();
         let mut applied = self.written.differing(&new.written);
@@ -117,12 +119,12 @@ impl<'a> Rules<'a> {
         &self.out
     }
 
-    /// Returns whether done inputs stay where they are.
+    /// Returns whether done inputs stay in their places.
     pub(super) fn inputs_stay(&self) -> bool {
         self.service.after == After::Keep
     }
 
-    /// Returns what becomes of an output whose name is taken.
+    /// Returns the response to an output name that is taken.
     pub(super) fn on_collision(&self) -> OnCollision {
         if self.inputs_stay() { OnCollision::Replace } else { self.service.on_collision }
     }
@@ -132,34 +134,35 @@ impl<'a> Rules<'a> {
         !self.prefixes.is_empty()
     }
 
-    /// Returns how a picture ends that is done.
+    /// Returns the ending of a picture that is done.
     pub(super) fn ending_of_done(&self) -> Ending {
         if self.inputs_stay() { Ending::Good } else { Ending::Leaving }
     }
 
-    /// Returns whether an output is on the disk once the ledger says that it is done.
+    /// Returns whether an output is on the disk once the ledger has it as done.
     pub(super) fn outputs_are_durable(&self) -> bool {
         self.settings.durability == Durability::Full
     }
 
-    /// Returns whether an output that was done at the time `finished` may not have reached the disk: another process made it.
+    /// Returns whether an output that was done at the time `finished` may not have reached the
+    /// disk: another process made it.
     pub(super) fn may_be_lost(&self, finished: i64) -> bool {
         !self.outputs_are_durable() && finished < self.began
     }
 
-    /// Returns what becomes of an input that is done; `None` if it stays.
+    /// Returns the fate of an input that is done; `None` if it stays.
     pub(super) fn fate_of_done(&self, output: &Path, durable: bool) -> Option<Fate> {
         let (after, out) = (self.service.after.clone(), self.out.clone());
         (!self.inputs_stay()).then(|| Fate::Done { after, out, output: output.to_owned(), durable })
     }
 
-    /// Returns what becomes of an input that failed for good; `None` if it stays.
+    /// Returns the fate of an input that failed for good; `None` if it stays.
     pub(super) fn fate_of_failed(&self, reason: &str) -> Option<Fate> {
         let folder = self.service.failed.clone()?;
         Some(Fate::Failed { folder, reason: reason.to_owned() })
     }
 
-    /// Returns where an input is going to be once it is done, and the folder that it is moved to, if so.
+    /// Returns the path of an input once it is done, and the folder that it is moved to, if it is.
     pub(super) fn place_when_done(&self, input: &Path, below: Option<&Path>) -> (PathBuf, Option<PathBuf>) {
         match (&self.service.after, below) {
             (After::Move(folder), Some(below)) => {
@@ -169,17 +172,18 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the path that an input with the path `below` below its watched folder has below the folders that it or its output goes to.
+    /// Returns the path of an input, given its path `below` its watched folder, within the folders
+    /// that it or its output goes to.
     pub(super) fn placed(&self, input: &Path, below: &Path) -> PathBuf {
         self.prefixes.placed(input, below).into_owned()
     }
 
-    /// Returns the output of an input with these settings where no other is in the way.
+    /// Returns the output of an input with these settings, if no other is in the way.
     pub(super) fn usual_output(&self, input: &Path, below: &Path, own: &PictureSettings) -> PathBuf {
         self.out.join(output_below(&self.prefixes.placed(input, below), &own.target))
     }
 
-    /// Returns what holds for the picture of an input now.
+    /// Returns the current settings of the picture of an input.
     ///
     /// # Errors
     /// When the settings of its folder cannot be used.
@@ -191,8 +195,9 @@ impl<'a> Rules<'a> {
         self.folders.of_now(self.settings, input, below)
     }
 
-    /// Returns an input with its settings and the output that it has by the ledger, if that is the usual one with a number, or else the usual
-    /// one. An input that stays keeps its output when it changes.
+    /// Returns an input with its settings and its output. This is the ledger's output if that is
+    /// the usual one with a number, or else the usual one: an input that stays keeps its output
+    /// when it changes.
     ///
     /// # Errors
     /// When a call of the ledger fails.
@@ -219,8 +224,8 @@ impl<'a> Rules<'a> {
         Ok(Candidate { input: input.to_owned(), stamp, settings, mask, fingerprint, output })
     }
 
-    /// Returns whether an input has several pages: the output that it was assigned `same` in this state tells without a
-    /// look at it.
+    /// Returns whether an input has several pages: the output that it was assigned in this state
+    /// (`same`) shows this without reading it.
     fn has_several(
         &self,
         input: &Path,
@@ -235,20 +240,22 @@ impl<'a> Rules<'a> {
             || !is_of(settings) && has_several(input, &self.settings.limits, &self.settings.roots)
     }
 
-    /// Returns an input whose folder has settings that cannot be used. Nothing is done with no settings, so it is never taken for done.
+    /// Returns an input in a folder with unusable settings. No record in the ledger has empty
+    /// settings: it is never taken for done.
     pub(super) fn candidate_without_settings(&self, input: &Path, below: &Path, stamp: Stamp) -> Candidate {
         let settings = Arc::clone(&self.settings.picture);
         let output = self.usual_output(input, below, &settings);
         Candidate { input: input.to_owned(), stamp, settings, mask: None, fingerprint: String::new(), output }
     }
 
-    /// Returns the picture as the ledger is to know that it failed for lack of memory: with more of it, it is tried again.
+    /// Returns the picture as the ledger is to record it after a failure for lack of memory: with
+    /// more memory, it is tried again.
     pub(super) fn for_lack_of_memory(&self, candidate: &Candidate) -> Candidate {
         let fingerprint = format!("{} within {} bytes", candidate.fingerprint, self.settings.memory);
         Candidate { fingerprint, ..candidate.clone() }
     }
 
-    /// Returns what the ledger knows of a picture.
+    /// Returns the ledger's record of a picture.
     ///
     /// # Errors
     /// When a call of the ledger fails.
@@ -277,7 +284,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns whether other settings or another mask hold by now for a picture that is done and stays.
+    /// Returns whether a picture that is done and stays has got other settings or another mask.
     pub(super) fn has_other_settings(&mut self, done: &Candidate, below: &Path) -> bool {
         let inputs = &self.settings.inputs;
         self.inputs_stay()
@@ -286,7 +293,7 @@ impl<'a> Rules<'a> {
                 .is_ok_and(|now| done.differs(&now, now.mask_state(inputs, &done.input)))
     }
 
-    /// Returns what is to be told about the settings of folders, since the last call.
+    /// Returns the notes about the settings of folders since the last call.
     pub(super) fn take_folder_notes(&mut self) -> Vec<FolderNote> {
         self.folders.take_notes()
     }

@@ -1,4 +1,4 @@
-//! What the service tells without being asked: its log, its metrics and health, its account of itself, notifications.
+//! Reports of the service: its log, its metrics and health, its account of itself, notifications.
 
 pub(crate) mod account;
 pub(crate) mod activity;

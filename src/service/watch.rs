@@ -1,9 +1,11 @@
-//! What arrives: owns the watched folders and what is known of their files. Feeds a [`Settle`] machine with the kernel's messages, with listings,
-//! and with checks of single files. Knows no output and no picture.
+//! Arriving files: owns the watched folders and the state of their files. Feeds a [`Settle`]
+//! machine with the kernel's messages, with listings, and with checks of single files. The module
+//! does not know outputs and pictures.
 //!
-//! Messages make things faster, but are never relied on alone: everything is listed at the start, whenever messages were lost, when a
-//! folder comes back, when something is mounted or unmounted, and at an interval. File systems that other machines write to are only
-//! listed. A folder is watched first and listed afterwards, so that nothing is missed in between.
+//! Messages speed things up, but are never relied on alone: everything is listed at the start,
+//! whenever messages were lost, when a folder comes back, when a file system is mounted or
+//! unmounted, and at an interval. File systems that other machines write to are only listed. A
+//! folder is watched first and listed afterwards, which leaves no gap.
 
 mod left_out;
 mod listing;
@@ -35,23 +37,23 @@ use crate::service::watch::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, 
 use crate::service::watch::writer::Writer;
 use crate::source::holes;
 
-/// How often to check whether the watched folders themselves exist.
+/// The interval of checks whether the watched folders themselves exist.
 const CHECK: Duration = Duration::from_secs(1);
-/// How often at most the log says that events were lost.
+/// The least interval between messages in the log that events were lost.
 const LOST_NOTE: Duration = Duration::from_secs(60);
 /// The most messages handled in one turn, unless messages were lost.
 const SIGNALS_A_TURN: usize = 1024;
 
-/// What is watched, and how.
+/// The options of a watch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which files and folders below the watched ones are taken.
+    /// The selection of files and folders below the watched ones.
     pub selection: Selection,
     /// Folders that are never entered: those that histeqd writes to.
     pub excluded: Vec<PathBuf>,
-    /// Where what links lead to has to lie, if not all are followed.
+    /// The folders that the targets of links must be in, if not all links are followed.
     pub roots: InputRoots,
-    /// How often everything is listed even though messages arrive.
+    /// The interval of listings of everything even though messages arrive.
     pub rescan: Duration,
     /// If set, everything is listed at this interval instead, without any messages.
     pub poll: Option<Duration>,
@@ -66,11 +68,12 @@ pub enum Note {
     Warning(String),
 }
 
-/// Says whether a file in a certain state needs no more attention, given its path, its path below the watched folder, and its stamp.
+/// A function that returns whether a file in a certain state needs no more attention, given its
+/// path, its path below the watched folder, and its stamp.
 pub type Known<'a> = &'a mut dyn FnMut(&Path, &Path, Stamp) -> bool;
 
-/// The prefix that an input's name gets while it is being removed: for an instant, or until the next start if the process is killed in that
-/// instant.
+/// The prefix of an input's name while it is being removed: for an instant, or until the next start
+/// if the process is killed in that instant.
 pub const REMOVING: &str = ".histeqd-done-";
 
 /// The watched folders.
@@ -86,16 +89,18 @@ pub struct Watch {
     next_lost_note: Instant,
     leftovers: Vec<PathBuf>,
     left_out: LeftOut,
-    /// Whether a listing of all of a watched folder has ended.
+    /// Whether a full listing of a watched folder has ended.
     listed: bool,
     /// The files that are not done yet.
     settle: Settle,
-    /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
+    /// The inputs that a killed process was about to remove and that this one renamed back, with
+    /// their ctimes since then.
     put_back: HashMap<PathBuf, i64>,
 }
 
 impl Watch {
-    /// Starts watching `folders`, which are absolute paths and need not exist yet. Files whose completeness no message tells have to `rest`.
+    /// Starts watching `folders`, which are absolute paths and need not exist yet. Files that no
+    /// message reports as complete have to `rest`.
     pub fn start(folders: Vec<PathBuf>, options: Options, rest: Duration, now: Instant) -> Self {
         let mut notes = Vec::new();
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
@@ -121,12 +126,12 @@ impl Watch {
         }
     }
 
-    /// Returns a receiver that becomes ready when there is something to do before the next turn.
+    /// Returns a receiver that becomes ready when there is work before the next turn.
     pub fn signals(&self) -> Receiver<Signal> {
         self.notifier.as_ref().map_or_else(never, |notifier| notifier.signals().clone())
     }
 
-    /// Returns how long no turn is needed unless a message arrives, `longest` at most.
+    /// Returns the time until the next turn is needed unless a message arrives, `longest` at most.
     pub(crate) fn pause(&self, now: Instant, longest: Duration) -> Duration {
         let next_turn = if self.walks.is_empty() { self.next_check } else { now };
         let due = self.settle.next_due().unwrap_or(now + longest);
@@ -138,7 +143,7 @@ impl Watch {
         !self.walks.is_empty()
     }
 
-    /// Logs what the user should know, since the last call.
+    /// Logs the notes for the user since the last call.
     pub(crate) fn log_notes(&mut self) {
         for note in std::mem::take(&mut self.notes) {
             match note {
@@ -153,12 +158,13 @@ impl Watch {
         std::mem::take(&mut self.leftovers)
     }
 
-    /// Returns whether a listing of all of a watched folder has ended since the last call.
+    /// Returns whether a full listing of a watched folder has ended since the last call.
     pub fn take_listed(&mut self) -> bool {
         std::mem::take(&mut self.listed)
     }
 
-    /// Remembers that an input got its name back from this process. What has happened since to those before it tells on its own.
+    /// Records that an input got its name back from this process. Earlier ones with a new ctime are
+    /// dropped: they have changed since.
     pub(crate) fn note_put_back(&mut self, input: PathBuf) {
         self.put_back.retain(|input, at| ctime(input) == Some(*at));
         if let Some(now) = ctime(&input) {
@@ -166,7 +172,7 @@ impl Watch {
         }
     }
 
-    /// Returns the ctime that an input got by having its name given back, if it did.
+    /// Returns the ctime that an input had after it was renamed back, if it was.
     pub(crate) fn put_back_at(&self, input: &Path) -> Option<i64> {
         self.put_back.get(input).copied()
     }
@@ -181,7 +187,8 @@ impl Watch {
         self.settle.take()
     }
 
-    /// Records how the picture of a file ended. Returns what follows from that and from how the file is now.
+    /// Records how the picture of a file ended. Returns the verdict, by the ending and the current
+    /// state of the file.
     pub(crate) fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
         let seen = self.look(input);
         self.settle.finished(input, ending, seen, Instant::now())
@@ -192,7 +199,7 @@ impl Watch {
         self.settle.take_gone()
     }
 
-    /// Has the files below a folder that failed for now tried again at once, as [`Settle::retry_below`].
+    /// Makes files below a folder that failed for now due at once, as [`Settle::retry_below`].
     pub(crate) fn retry_below(&mut self, folder: &Path) {
         self.settle.retry_below(folder, Instant::now());
     }
@@ -202,7 +209,7 @@ impl Watch {
         self.settle.counts()
     }
 
-    /// Continues with other options. Whether there are messages at all stays as it was.
+    /// Continues with other options. Whether there are messages at all stays unchanged.
     pub fn reconfigure(&mut self, options: Options, rest: Duration) {
         self.settle.set_rest(rest);
         self.options = options;
@@ -216,15 +223,15 @@ impl Watch {
         missing.map(|root| root.path.as_path())
     }
 
-    /// Returns the watched folders that look as before a mount, so that their files may be gone only for now: also those that are empty, unless
-    /// that is normal because `inputs_go`.
+    /// Returns the watched folders that may be unmounted, with their files gone only for now: the
+    /// missing ones, and the empty ones, unless that is normal because `inputs_go`.
     pub(crate) fn may_be_unmounted(&self, inputs_go: bool) -> Vec<&Path> {
         let roots = self.roots.iter().map(|root| root.path.as_path()).filter(|_| !inputs_go);
         let empty = roots.filter(|path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()));
         self.missing().chain(empty).collect()
     }
 
-    /// Has everything listed soon.
+    /// Schedules a listing of everything.
     pub fn list_all(&mut self) {
         let now = Instant::now();
         self.roots.iter_mut().for_each(|root| root.next_listing = now);
@@ -241,7 +248,7 @@ impl Watch {
         self.roots.iter().map(|root| root.path.as_path()).find(|root| path.starts_with(root))
     }
 
-    /// Returns whether a folder is a watched one, by whatever path, or will be once it is there.
+    /// Returns whether a folder is a watched one, by whatever path, or will be once it exists.
     pub fn is_watched(&self, folder: &Path) -> bool {
         self.roots.iter().any(|root| are_same(&root.path, folder))
     }
@@ -281,11 +288,13 @@ impl Watch {
         Some((metadata, root))
     }
 
-    /// Does one piece of the pending work: handles `first` and other signals, looks at files that are due, and continues a listing.
+    /// Does one piece of the pending work: handles `first` and other signals, examines files that
+    /// are due, and continues a listing.
     pub fn turn(&mut self, first: Option<Signal>, known: Known<'_>, now: Instant) {
         let lost = self.notifier.as_ref().is_some_and(Notifier::take_lost);
         let others = self.signals();
-        // Messages from before the loss are all handled first: they may announce writers whose close was lost.
+        // Messages from before the loss are all handled first: they may announce writers, with the
+        // messages of their closes lost.
         let count = if lost { others.len() } else { others.len().min(SIGNALS_A_TURN) };
         for signal in first.into_iter().chain(others.try_iter().take(count)) {
             self.signal(signal, now);
@@ -316,14 +325,14 @@ impl Watch {
         match signal {
             Signal::Gone(path) => self.gone(path),
             Signal::Folder(path) => self.enter(path),
-            // If what was created is a folder, the name is a link to one.
+            // If a folder was created, the name is a link to one.
             Signal::Moved { to: folder, .. } | Signal::Created(folder) if folder.is_dir() => {
                 self.settle.gone(&folder);
                 self.enter(folder);
             }
             Signal::Created(ref path) | Signal::Written(ref path) if self.takes(path) => {
-                // Links are created without being opened, so no close follows. What a writer creates is empty at first, and the message of
-                // what it has written since is on its way.
+                // Links are created without being opened, and no close follows. A writer's new file
+                // is empty at first, and the message of its first write is on its way.
                 let is_created = matches!(signal, Signal::Created(_));
                 match fs::symlink_metadata(path) {
                     Ok(metadata) if metadata.is_symlink() || is_created && metadata.len() > 0 => {
@@ -334,14 +343,16 @@ impl Watch {
                 }
             }
             Signal::Moved { to: path, from } if self.takes(&path) => match self.look(&path) {
-                // Somebody has it open, or may have had it open: it was put back because it had changed.
+                // A process has it open, or may have had it open: it was put back because it had
+                // changed.
                 Some(seen) if seen.writer == Writer::Present || from.as_deref().is_some_and(is_leftover) => {
                     self.settle.listed(&path, seen, now);
                 }
                 Some(seen) => self.settle.complete(&path, seen.stamp, seen.doubt, now),
                 None => self.settle.gone(&path),
             },
-            // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
+            // The kernel reports a close a little before it happens: this is no time to ask for
+            // writers.
             Signal::Closed(path) if self.takes(&path) => match self.stamp(&path) {
                 Some(stamp) => self.settle.complete(&path, stamp, doubt(&path), now),
                 None => self.settle.gone(&path),
@@ -351,7 +362,7 @@ impl Watch {
         }
     }
 
-    /// Returns the folders whose files with settings are others by now, as far as a message tells.
+    /// Returns the folders with settings files that a message reports as changed.
     fn folders_with_other_settings(&self, signal: &Signal) -> Vec<PathBuf> {
         let paths = match signal {
             Signal::Closed(path) | Signal::Gone(path) => [Some(path), None],
@@ -364,7 +375,7 @@ impl Watch {
         of_settings.filter_map(|path| path.parent()).map(Path::to_owned).collect()
     }
 
-    /// Has a folder listed, if it is one that a listing reaches: something else is to be done with what is in it.
+    /// Lists a folder, if listings reach it: there is a new decision to make about its files.
     pub fn list_below(&mut self, folder: &Path) {
         match self.way_to(folder) {
             Some(root) if folder == self.roots[root].path => self.list(root),
@@ -373,7 +384,7 @@ impl Watch {
         }
     }
 
-    /// Lets a file rest that exists, but that no message says is complete.
+    /// Lets a file rest that exists, but that no message reports as complete.
     fn let_settle(&mut self, path: &Path, now: Instant) {
         match self.look(path) {
             Some(seen) => self.settle.listed(path, seen, now),
@@ -381,7 +392,7 @@ impl Watch {
         }
     }
 
-    /// Handles a path that was removed or moved away, and may lead to something else by now.
+    /// Handles a path that was removed or moved away, and may lead to another file by now.
     fn gone(&mut self, path: PathBuf) {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => self.enter(path),
@@ -389,7 +400,8 @@ impl Watch {
             Err(_) => {
                 self.settle.gone(&path);
                 self.settle.gone_below(&path);
-                // A new folder at this path may get the inode number of the old one, but has no watch.
+                // A new folder at this path may get the inode number of the old one, but has no
+                // watch.
                 for root in self.roots.iter_mut().filter(|root| root.path == path && root.identity.is_some())
                 {
                     root.identity = Some(Identity::NOTHING);
@@ -398,8 +410,9 @@ impl Watch {
         }
     }
 
-    /// Returns whether a path in a watched folder is to be taken. The folders above it are checked too, because messages come from all
-    /// folders that were ever entered, whatever the options are by now.
+    /// Returns whether a path in a watched folder is selected. The folders above it are checked
+    /// too, because messages come from all folders that were ever entered, whatever the current
+    /// options.
     pub fn takes(&self, path: &Path) -> bool {
         self.takes_name(path) && path.parent().is_some_and(|folder| self.way_to(folder).is_some())
     }
@@ -408,7 +421,8 @@ impl Watch {
         self.below(path).is_some_and(|below| !is_hidden(path) && self.options.selection.takes_file(below))
     }
 
-    /// Tells the user of a file or folder, if it is left out for its reserved name or is a link that is not followed.
+    /// Notifies the user of a file or folder, if it is left out for its reserved name or is a link
+    /// that is not followed.
     fn note_left_out(&mut self, path: &Path, is_folder: bool) {
         let Some(below) = self.below(path).filter(|_| !is_hidden(path)) else { return };
         let selection = &self.options.selection;
@@ -422,7 +436,7 @@ impl Watch {
         }
     }
 
-    /// Returns the index of the watched folder whose listing reaches `folder`.
+    /// Returns the index of the watched folder with a listing that reaches `folder`.
     fn way_to(&self, folder: &Path) -> Option<usize> {
         self.roots.iter().position(|root| {
             let mut way = folder.ancestors().take_while(|above| above.starts_with(&root.path));
@@ -438,7 +452,7 @@ fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     notifier.ok()
 }
 
-/// Returns what speaks against a file's being complete.
+/// Returns the reason to doubt that a file is complete.
 fn doubt(path: &Path) -> Doubt {
     if holes::are_in(path) {
         Doubt::Holes

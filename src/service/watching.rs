@@ -1,8 +1,11 @@
-//! The main loop of a service: waits for an event, lets its owner decide, and does what that says.
+//! The main loop of a service: waits for an event, lets its owner decide, and carries out the
+//! decision.
 //!
-//! Each part of the state has one owner, which knows none of the others: [`Watch`] what arrives, [`Rules`] what the settings say,
-//! [`OutputAccess`] and [`Gate`] whether outputs can be written, [`Pictures`] what is in progress and how it ended, [`FinishedInputs`] what is to
-//! be moved or removed, [`Reporter`] what is told. Only the loop knows all of them. It never waits for a picture, nor for an input being copied elsewhere, so it always responds.
+//! Each part of the state has one owner, which does not know the others: [`Watch`] has arriving
+//! files, [`Rules`] the settings, [`OutputAccess`] and [`Gate`] whether outputs can be written,
+//! [`Pictures`] the pictures in progress and their ends, [`FinishedInputs`] the inputs to move or
+//! remove, [`Reporter`] the reports. Only the loop knows all of them. It never waits for a picture,
+//! nor for an input being copied elsewhere, and therefore always responds.
 
 mod begin;
 mod end;
@@ -32,7 +35,8 @@ use crate::fs::paths::{Shown, is_gone};
 use crate::ledger::{LedgerError, LockError, ServiceReport};
 use crate::progress::Event;
 
-/// The most inputs of failed pictures that are looked for in one turn, so that a slow file system does not hold up the loop.
+/// The most inputs of failed pictures to look for in one turn: a slow file system must not hold up
+/// the loop.
 const LOOKED_FOR_A_TURN: usize = 1000;
 
 /// The loop, and the owners of its state.
@@ -45,10 +49,10 @@ pub(super) struct Watching<'a> {
     pub(super) finished_inputs: FinishedInputs,
     pub(super) reporter: Reporter,
     pub(super) control: Control,
-    /// What those who ask the service want changed.
+    /// The changes that clients request of the service.
     pub(super) to_change: Receiver<ChangeRequest>,
     pub(super) socket: StatusSocket,
-    /// Whether somebody paused the service.
+    /// Whether a user paused the service.
     pub(super) is_paused: bool,
     /// The inputs of failed pictures that are still to be looked for.
     pub(super) looked_for: Vec<PathBuf>,
@@ -86,12 +90,12 @@ impl Watching<'_> {
         self.output.leave()
     }
 
-    /// Returns how long there is nothing to do unless a message arrives.
+    /// Returns how long to wait for a message.
     fn pause(&self) -> Duration {
         if self.pictures.are_stopped() { TICK } else { self.watch.pause(Instant::now(), TICK) }
     }
 
-    /// Does what no message announces.
+    /// Does the work that no message announces.
     fn tick(&mut self, now: Instant) {
         if self.control.stop.asked() && self.pictures.stop() {
             info!("stopping: finishing the pictures in progress");
@@ -113,7 +117,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Handles what the watched folders report.
+    /// Handles a report of the watched folders.
     fn look(&mut self, signal: Option<Signal>) {
         let Self { watch, rules, output, finished_inputs, .. } = self;
         let ledger = output.ledger();
@@ -130,8 +134,9 @@ impl Watching<'_> {
         self.put_leftovers_back();
     }
 
-    /// Looks for the inputs of failed pictures after every listing, and forgets those that are gone: no message names the files in a folder
-    /// that is moved away, nor those that went away while nobody watched. One turn looks for a part of them.
+    /// Looks for the inputs of failed pictures after every listing, and forgets the missing ones:
+    /// no message names the files in a folder that is moved away, nor files that disappeared while
+    /// the service did not run. One turn looks for a part of them.
     fn look_for_failed(&mut self) {
         if self.looked_for.is_empty() && self.watch.take_listed() {
             match self.output.ledger().all_failed() {
@@ -147,7 +152,8 @@ impl Watching<'_> {
         }
     }
 
-    /// Forgets the failed pictures among inputs that are gone: nobody can do anything about them any more.
+    /// Forgets the failed pictures among inputs that are gone: there is no remedy for them any
+    /// more.
     fn forget_gone(&mut self, gone: &[PathBuf]) {
         if gone.is_empty() {
             return;
@@ -163,7 +169,7 @@ impl Watching<'_> {
     fn has_output(&mut self) -> bool {
         let mount = self.output.look();
         if mount == OutputMount::New {
-            // What held outputs up concerned the other file system.
+            // The obstacle to outputs concerned the other file system.
             self.gate.release();
             self.pictures.forget_writes();
             self.watch.list_all();
@@ -181,14 +187,14 @@ impl Watching<'_> {
         self.go_on_with_ledger(anew);
     }
 
-    /// Goes on with a new ledger if there is one, because of what `anew` says: tells it what is remembered, and has everything listed. What was
-    /// done before is done again.
+    /// Continues with a new ledger if there is one, for the reason `anew`: writes the remembered
+    /// pictures to it, and lists everything. Others that were done are done again.
     fn go_on_with_ledger(&mut self, anew: Option<String>) {
         let Some(why) = anew else { return };
         self.reporter.account().ledger_is_new(why);
         self.watch.list_all();
         if let Err(why) = self.pictures.rebuild(self.output.ledger()) {
-            // Then these pictures are only done or tried once more.
+            // Then these pictures are only processed or tried once more.
             let _ = self.output.ledger_failed(why);
         }
     }
@@ -200,25 +206,27 @@ impl Watching<'_> {
             Ok(reloaded) => reloaded,
             Err(why) => return error!("the configuration is not reloaded: {why}"),
         };
-        // The listing that follows finds these inputs again, and they are put away as the new settings say.
+        // The listing that follows finds these inputs again, and they are put away according to the
+        // new settings.
         self.finished_inputs.forget();
         self.watch.reconfigure(reloaded.options, new.service.settle);
         log::reloaded(&reloaded.applied, &reloaded.fixed);
         log::warn_of_overwrite(&new);
     }
 
-    /// Changes what the service does, as somebody asked.
+    /// Makes a change to the service that a client requested.
     fn change(&mut self, ChangeRequest { change, answer }: ChangeRequest) {
         let changed = match change {
             Change::Retry(wanted) => self.retry(&wanted),
             Change::Pause => Ok(self.set_paused(true)),
             Change::Resume => Ok(self.set_paused(false)),
         };
-        // Whoever asked may have given up meanwhile.
+        // The client may have given up meanwhile.
         let _ = answer.send(changed);
     }
 
-    /// Takes failed pictures up again. Returns how many, or a sentence that says why not.
+    /// Takes up failed pictures again. Returns their number, or the reason for a refusal as a
+    /// sentence.
     fn retry(&mut self, wanted: &Wanted) -> Result<usize, String> {
         self.pictures.forget_failures(|input| wanted.has(input));
         let forgotten = self.output.ledger().forget_failed(|input| wanted.has(input));
@@ -230,7 +238,7 @@ impl Watching<'_> {
         Ok(count)
     }
 
-    /// Has no pictures begun, or begun again. Returns how many wait.
+    /// Stops or resumes the start of pictures. Returns the number of waiting ones.
     fn set_paused(&mut self, is_paused: bool) -> usize {
         if self.is_paused != is_paused {
             self.is_paused = is_paused;
@@ -240,7 +248,7 @@ impl Watching<'_> {
         self.watch.counts().ready
     }
 
-    /// Reports the service's state to the ledger and to all who are told without asking.
+    /// Reports the service's state to the ledger and to all receivers.
     fn say(&mut self, now: Instant) {
         if self.has_output() {
             let anew = self.output.keep();
@@ -252,7 +260,8 @@ impl Watching<'_> {
         let service = self.state();
         let ledger = self.output.ledger();
         match self.pictures.write_notes(ledger).and_then(|()| ledger.say(&service)) {
-            // What held pictures up may have been the ledger; if not, the next one finds that out.
+            // The obstacle to pictures may have been the ledger; if not, the next picture will find
+            // out.
             Ok(()) if self.output.ledger_works() => self.gate.release(),
             Ok(()) => {}
             Err(why) => self.ledger_failed(why),
@@ -290,7 +299,7 @@ impl Watching<'_> {
         Examiner { rules, watch, pictures, finished_inputs, ledger: output.ledger() }
     }
 
-    /// Writes to the ledger how a picture ended, at once or as soon as that can be done.
+    /// Writes the end of a picture to the ledger, at once or as soon as possible.
     fn note(&mut self, input: &Path, end: End) {
         let noted = self.pictures.note(input, end, self.output.ledger());
         self.check(noted);

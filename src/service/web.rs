@@ -1,6 +1,8 @@
-//! All that the service answers over HTTP, at an address or its status socket: health, metrics, failures, changes and the page.
+//! The HTTP interface of the service, at an address or its status socket: health, metrics,
+//! failures, changes and the page.
 //!
-//! It reads what the loop has told, and asks it for changes by a channel; it never touches what the loop owns.
+//! The module reads the loop's reports, and requests changes through a channel; it never touches
+//! the loop's state.
 
 pub(crate) mod access;
 pub(crate) mod answers;

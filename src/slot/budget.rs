@@ -1,4 +1,4 @@
-//! The bounds on what all slots take: memory, and open files, one for each slot whose memory workers map.
+//! The bounds on all slots: memory, and open files, one for each slot with memory that workers map.
 
 use std::io;
 
@@ -6,8 +6,9 @@ use super::{Buffer, HUGE_STEP, Kind, Memory, PoolState, STEP, SlotPool};
 use equalize::planes::PLANES;
 
 impl SlotPool {
-    /// Limits how many slots have memory that workers map, but never to fewer than a split picture needs. Beyond the limit, takers wait for
-    /// slots that have some, or free slots give theirs up.
+    /// Limits the number of slots with memory that workers map, but never to fewer than a split
+    /// picture needs. Beyond the limit, takers wait for slots with such memory, or free slots give
+    /// theirs up.
     pub fn bound_files(&self, files: u64) {
         self.change(|state| state.files_left = files.max(PLANES as u64));
     }
@@ -16,7 +17,8 @@ impl SlotPool {
 impl PoolState {
     /// Returns the step of the free slot at `at`, should it grow to `needed` bytes.
     pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
-        // The pages of private memory are taken when they are touched, those of shared memory at once.
+        // The pages of private memory are taken when they are touched, those of shared memory at
+        // once.
         let least = if self.members[self.free[at].device].is_worker { 4 * HUGE_STEP } else { HUGE_STEP / 4 };
         let huge = needed > least && self.share() >= least.max(HUGE_STEP);
         if huge { HUGE_STEP } else { STEP }
@@ -28,21 +30,23 @@ impl PoolState {
         self.memory / (slots as u64).max(1)
     }
 
-    /// Returns what a slot that grows is given: room for the largest picture so far, so that it need not grow again (its pages are taken
-    /// only when they are touched), but no more than its share of the bound.
+    /// Returns the size for a slot that grows: room for the largest picture so far, to avoid
+    /// growing again (its pages are taken only when they are touched), but no more than its share
+    /// of the bound.
     pub(super) fn fair_share(&self) -> u64 {
         self.largest.min(self.share())
     }
 
-    /// Returns the bytes that can be given up: those of free slots, workspaces and buffers, and what is parked.
+    /// Returns the bytes that can be given up: those of free slots, workspaces and buffers, and
+    /// parked data.
     pub(super) fn spare(&self) -> u64 {
         let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
         let buffers: u64 = self.buffers.iter().map(|buffer| buffer.capacity() as u64).sum();
         self.free.iter().map(Buffer::capacity).sum::<u64>() + workspaces + buffers + self.parked_bytes()
     }
 
-    /// Makes room for `bytes` bytes, including those of the free slot at `at`; gives up workspaces, buffers and the memory of other free
-    /// slots if that is enough. Returns whether there is room.
+    /// Makes room for `bytes` bytes, including those of the free slot at `at`; gives up workspaces,
+    /// buffers and the memory of other free slots if that is enough. Returns whether there is room.
     pub(super) fn make_room(&mut self, at: Option<usize>, bytes: u64) -> bool {
         let own = at.map_or(0, |at| self.free[at].capacity());
         if bytes <= self.memory_left + own && self.workspaces.is_empty() && self.buffers.is_empty() {
@@ -80,7 +84,7 @@ impl PoolState {
             self.give_up(at);
             Memory::shared(bytes as usize)
         } else if let Some(memory) = slot.memory.take() {
-            // The pages that it has are kept, and need not be cleared again.
+            // Its pages are kept, and need not be cleared again.
             self.memory_left += memory.bytes().len() as u64;
             memory.resized(bytes as usize)
         } else {
@@ -93,8 +97,8 @@ impl PoolState {
         Ok(self.free.remove(at))
     }
 
-    /// Returns whether the free slot at `at` may have memory as far as open files are concerned; takes the file of another free slot if
-    /// need be.
+    /// Returns whether the limit on open files allows memory for the free slot at `at`; takes the
+    /// file of another free slot if necessary.
     pub(super) fn make_file(&mut self, at: usize) -> bool {
         let needs_one = self.members[self.free[at].device].is_worker && self.free[at].memory.is_none();
         if !needs_one || self.files_left > 0 {

@@ -1,7 +1,7 @@
 //! Slots for JPEGs that stay compressed until they are on a GPU.
 //!
-//! They are separate from those for pixels because they are small, and because some must exist however many decoded pictures wait for an
-//! encoder, so that a GPU that decodes never starves.
+//! They are separate from those for pixels because they are small, and because some must exist
+//! however many decoded pictures wait for an encoder: a GPU that decodes then never starves.
 
 use std::io;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ pub enum Room {
     Compressed(Slot),
 }
 
-/// What a picture needs, depending on whether the CPU or a device decodes it.
+/// The needs of a picture, depending on whether the CPU or a device decodes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// Bytes of a slot for its pixels.
     pub pixels: u64,
-    /// Bytes of its chroma planes and its file, which are behind the pixels for a device that encodes.
+    /// Bytes of its chroma planes and its file, which follow the pixels for a device that encodes.
     pub behind: u64,
-    /// Bytes that the CPU takes besides the slot for pixels, until [`Slot::keep_aside`].
+    /// Bytes that the CPU takes in addition to the slot for pixels, until [`Slot::keep_aside`].
     pub aside: u64,
     /// Bytes of a slot for its file and the output.
     pub compressed: u64,
-    /// Bytes that the CPU takes besides the slot for the file.
+    /// Bytes that the CPU takes in addition to the slot for the file.
     pub compressed_aside: u64,
 }
 
 impl SlotPool {
-    /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and prefers one for the compressed picture. With
-    /// `insist`, takes only such a slot, as long as some device that the request admits has or may come to have one.
+    /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and
+    /// prefers one for the compressed picture. With `insist`, takes only such a slot, as long as
+    /// some device that the request admits has or may come to have one.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -75,7 +76,7 @@ impl SlotPool {
 }
 
 impl PoolState {
-    /// Takes a slot of a device for what is compressed, if memory allows it now.
+    /// Takes a slot of a device for compressed data, if memory allows it now.
     pub(super) fn try_take_of(
         &mut self,
         device: DeviceId,

@@ -1,4 +1,4 @@
-//! The state of a device, for those who monitor it.
+//! The state of a device, for monitoring.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ pub struct DeviceState {
     /// Whether its worker process is to start only when there is work.
     #[serde(default)]
     pub idle: bool,
-    /// Why it does not, as a sentence.
+    /// Why it does not work, as a sentence.
     pub trouble: Option<String>,
-    /// How often it failed.
+    /// The number of its failures.
     pub failures: u64,
-    /// What it did for the CPU.
+    /// The work that it did for the CPU.
     #[serde(default)]
     pub offloaded: Offloaded,
-    /// How many JPEGs it left to the CPU.
+    /// JPEGs that it left to the CPU.
     #[serde(default)]
     pub left: u64,
-    /// How long it was in use; `None` for the CPU, whose processor time tells that.
+    /// The time that it was in use; `None` for the CPU, which has its processor time instead.
     #[serde(skip)]
     pub in_use: Option<DeviceUse>,
     /// Processor time of its worker processes that have ended.
@@ -32,24 +32,24 @@ pub struct DeviceState {
     pub processor: Duration,
 }
 
-/// How often a device did something for the CPU.
+/// Counts of a device's work for the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloaded {
-    /// How many codestreams of JPEG 2000 it decoded.
+    /// Codestreams of JPEG 2000 that it decoded.
     pub codestreams: u64,
-    /// Of how many pictures or pages it inflated the strips or tiles.
+    /// Pictures or pages with strips or tiles that it inflated.
     pub inflated: u64,
-    /// Of how many it deflated them.
+    /// Pictures or pages with strips or tiles that it deflated.
     pub deflated: u64,
 }
 
-/// How long a device was in use.
+/// The time that a device was in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceUse {
-    /// How long it worked, after its starts.
+    /// The time that it worked, after its starts.
     pub ready: Duration,
-    /// How long it had pictures to work on.
+    /// The time that it had pictures to work on.
     pub busy: Duration,
-    /// How long it had more of them than it can begin at once.
+    /// The time that it had more pictures than it can begin at once.
     pub full: Duration,
 }

@@ -1,7 +1,9 @@
-//! Memory that a picture holds before it has a slot: its file and its metadata. It is counted before anything is read.
+//! Memory that a picture holds before it has a slot: its file and its metadata. It is counted
+//! before the file is read.
 //!
-//! Whoever holds memory and waits for more could wait for ever: all decoders might hold files, and none of them have room for pixels. So if
-//! the first that waits lacks memory while all slots are free, those that wait behind it give up what they hold, and begin again.
+//! A picture that holds memory and waits for more could wait forever: all decoders might hold
+//! files, with no room for pixels left. Therefore, if the first waiting picture lacks memory while
+//! all slots are free, the pictures that wait after it give up their memory, and begin again.
 
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 
@@ -12,10 +14,12 @@ use super::{PoolState, SlotError, SlotPool};
 /// Bytes of capacity of a file's buffer that is kept for another file: enough for a camera's JPEG.
 const BUFFER_KEPT: usize = 16 << 20;
 
-/// The part of all memory above which a picture is cut into bands, if it can be: they are decoded, equalized and encoded at the same time.
+/// The divisor of all memory that gives the size above which a picture is cut into bands, if it can
+/// be: they are decoded, equalized and encoded at the same time.
 const CUT_ABOVE: u64 = 4;
 
-/// Returns the bytes of pixels above which a picture is cut into bands, with this much memory in all.
+/// Returns the bytes of pixels above which a picture is cut into bands, with this much memory in
+/// all.
 pub const fn most_at_once(memory: u64) -> u64 {
     memory / CUT_ABOVE
 }
@@ -23,18 +27,18 @@ pub const fn most_at_once(memory: u64) -> u64 {
 /// The memory that a picture holds. When dropped, it counts no longer.
 pub struct Held {
     bytes: u64,
-    /// Whether a picture that is large beside all memory may be cut into bands.
+    /// Whether a picture that is large compared to all memory may be cut into bands.
     may_be_cut: bool,
     pool: Arc<SlotPool>,
 }
 
 impl Held {
-    /// Returns what a picture holds at first: nothing.
+    /// Returns the initial value, without memory.
     pub fn nothing(pool: &Arc<SlotPool>) -> Self {
         Self::counted(pool, 0)
     }
 
-    /// Has a picture that is large beside all memory be cut into bands, or not.
+    /// Sets whether a picture that is large compared to all memory is cut into bands.
     #[must_use]
     pub fn with_bands(mut self, may_be_cut: bool) -> Self {
         self.may_be_cut = may_be_cut;
@@ -46,7 +50,7 @@ impl Held {
         if self.may_be_cut { most_at_once(self.pool.memory().1) } else { u64::MAX }
     }
 
-    /// Returns what holds bytes that have been counted already.
+    /// Returns the holder of bytes that have already been counted.
     pub(super) fn counted(pool: &Arc<SlotPool>, bytes: u64) -> Self {
         Self { bytes, may_be_cut: false, pool: Arc::clone(pool) }
     }
@@ -68,7 +72,8 @@ impl Held {
         Ok(())
     }
 
-    /// Holds `bytes` bytes more if they are left now and nobody waits for them. Returns whether it does.
+    /// Holds `bytes` bytes more if they are left now and no picture waits for them. Returns whether
+    /// it does.
     pub fn try_hold(&mut self, bytes: u64) -> bool {
         let has = {
             let mut state = self.pool.lock();
@@ -78,12 +83,13 @@ impl Held {
         has
     }
 
-    /// Has a slot go on to count what it holds.
+    /// Leaves the counting of its bytes to a slot.
     pub(super) fn hand_over(&mut self) {
         self.bytes = 0;
     }
 
-    /// Returns the buffer of an earlier file, empty if none was kept. What it has counts as part of what is held.
+    /// Returns the buffer of an earlier file, empty if none was kept. Its capacity is counted as
+    /// held.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.pool.change(|state| {
             let buffer = state.buffers.pop().unwrap_or_default();
@@ -94,7 +100,8 @@ impl Held {
         })
     }
 
-    /// Keeps the buffer of a file for another one, unless it is very large, until its room is needed.
+    /// Keeps the buffer of a file for another one, unless it is very large, until its room is
+    /// needed.
     pub fn keep(mut self, buffer: Vec<u8>) {
         let capacity = buffer.capacity() as u64;
         if buffer.capacity() <= BUFFER_KEPT && capacity <= self.bytes {
@@ -113,8 +120,9 @@ impl Drop for Held {
 }
 
 impl SlotPool {
-    /// Waits, which is to be done without holding memory, until nobody else begins again because it had to give up what it held. Until the guard
-    /// is dropped, nobody else does: two that take memory in several steps, each of most of it, would make each other give up for ever.
+    /// Waits, without holding memory, until no other picture is beginning again after it had to
+    /// give up its memory. Until the guard is dropped, no other begins: two that take memory in
+    /// several steps, each of most of it, would make each other give up forever.
     pub fn begin_again(&self) -> MutexGuard<'_, ()> {
         self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,8 +145,8 @@ impl Budget for Spare {
 
 /// A thread that waits for its turn.
 pub(super) struct Taker {
-    /// A condition variable of its own: a change concerns the first thread alone, and 64 decoders that all woke up for it would wait for each
-    /// other.
+    /// A condition variable of its own: a change concerns the first thread alone, and 64 decoders
+    /// that all woke up for it would wait for each other.
     pub(super) turn: Arc<Condvar>,
     /// Bytes that it holds meanwhile.
     pub(super) held: u64,
@@ -147,8 +155,8 @@ pub(super) struct Taker {
 }
 
 impl PoolState {
-    /// Counts `bytes` bytes as held if they are left now. This may overtake those that wait, because a file can be read meanwhile, but not
-    /// those for whom others give up what they hold.
+    /// Counts `bytes` bytes as held if they are left now. This may overtake waiting pictures,
+    /// because a file can be read meanwhile, but not one that others give up memory for.
     fn hold_at_once(&mut self, bytes: u64) -> bool {
         let is_left = bytes <= self.memory_left && !self.first_lacks;
         self.memory_left -= if is_left { bytes } else { 0 };
@@ -162,7 +170,8 @@ impl PoolState {
         has_room
     }
 
-    /// Has all that wait behind the first give up what they hold, if it needs `total` bytes that nothing else will free.
+    /// Makes all takers after the first give up their memory, if the first needs `total` bytes that
+    /// cannot be freed otherwise.
     pub(super) fn let_first_pass(&mut self, total: u64) {
         if !self.has_all_slots() || total <= self.memory_left + self.spare() {
             return;
@@ -184,7 +193,7 @@ mod tests {
     use crate::slot::STEP;
     use crate::slot::schedule::Attempts;
 
-    /// A pool of `steps` steps with two slots.
+    /// Returns a pool of `steps` steps with two slots.
     fn pool(steps: u64) -> Arc<SlotPool> {
         let pool = Arc::new(SlotPool::new(steps * STEP));
         pool.join_cpu(2);

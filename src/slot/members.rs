@@ -1,11 +1,11 @@
-//! The devices whose slots are in the pool, and what they are doing.
+//! The devices with slots in the pool, and their activity.
 
 use std::mem;
 
 use super::{Buffer, Kind, PoolState, SlotId, SlotPool};
 use crate::slot::schedule::{DeviceId, Standing};
 
-/// What a device does when one of its free slots gives up its memory.
+/// A device's action when one of its free slots gives up its memory.
 pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;
 
 /// A device in the pool.
@@ -17,9 +17,9 @@ pub(super) struct Member {
     /// Whether it can encode the pixels that it gets.
     pub(super) encodes: bool,
     pub(super) standing: Standing,
-    /// How many pictures it has and is not done with.
+    /// The number of pictures that it has and has not finished.
     pub(super) lent: usize,
-    /// How many of its slots with new memory are being filled.
+    /// The number of its slots with new memory that are being filled.
     pub(super) filling: usize,
     pub(super) release: Release,
 }
@@ -41,7 +41,8 @@ impl SlotPool {
         self.join(cpu, slots)
     }
 
-    /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`] on.
+    /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`]
+    /// on.
     pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
         let (is_worker, standing) = (true, Standing::Down);
         let slots_of = [0; Kind::NUMBER];
@@ -59,12 +60,12 @@ impl SlotPool {
         })
     }
 
-    /// Notes that a worker has a picture more.
+    /// Records that a worker has a picture more.
     pub fn lend(&self, device: DeviceId) {
         self.change(|state| state.members[device].lent += 1);
     }
 
-    /// Notes that a worker is done with so many pictures, or gone.
+    /// Records that a worker has finished this many pictures, or is gone.
     pub fn take_back(&self, device: DeviceId, pictures: usize) {
         self.change(|state| state.members[device].lent -= pictures);
     }
@@ -74,7 +75,8 @@ impl SlotPool {
         self.change(|state| state.add(device, slots, kind));
     }
 
-    /// Sets whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
+    /// Sets whether the CPU leaves the first attempt at every picture to workers while one is up or
+    /// may still come up.
     pub fn wait_for_workers(&self, wait: bool) {
         self.change(|state| state.wait_for_workers = wait);
     }
@@ -89,13 +91,13 @@ impl SlotPool {
         self.stand(device, Standing::Down);
     }
 
-    /// Marks the device as one that may never work again, so that no picture waits for it. Should it work after all, [`SlotPool::up`] says
-    /// so.
+    /// Marks the device as one that may never work again: no picture waits for it. Should it work
+    /// after all, [`SlotPool::up`] reverts this.
     pub fn retire(&self, device: DeviceId) {
         self.stand(device, Standing::Retired);
     }
 
-    /// Notes that a device can encode the pixels that it is given.
+    /// Records that a device can encode the pixels that it is given.
     pub fn encodes(&self, device: DeviceId) {
         self.change(|state| state.members[device].encodes = true);
         self.changed.notify_all();
@@ -108,13 +110,13 @@ impl SlotPool {
 }
 
 impl PoolState {
-    /// Takes back what a slot had.
+    /// Takes back the buffer of a slot.
     pub(super) fn put_back(&mut self, mut buffer: Buffer) {
         self.note_filled(&mut buffer);
         self.free.push(buffer);
     }
 
-    /// Notes that a slot is not being filled.
+    /// Records that a slot is not being filled.
     pub(super) fn note_filled(&mut self, buffer: &mut Buffer) {
         self.members[buffer.device].filling -= usize::from(mem::take(&mut buffer.is_fresh));
     }

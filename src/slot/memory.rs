@@ -17,7 +17,7 @@ use aligned::{AlignedMap, HUGE_PAGE};
 
 /// Memory of a fixed size, mapped into this process.
 pub struct Memory {
-    /// A number that tells this memory from any that the slot had before.
+    /// A number that distinguishes this memory from earlier memory of the slot.
     pub generation: u64,
     map: Map,
 }
@@ -28,7 +28,7 @@ enum Map {
         map: AlignedMap,
         /// The memfd through which the memory is shared.
         file: File,
-        /// Whether no touch can find the system without a page.
+        /// Whether all pages are allocated, and a touch cannot fail for lack of one.
         has_pages: bool,
     },
 }
@@ -40,7 +40,7 @@ impl Memory {
     /// The system's error, if it has no memory left.
     pub fn private(bytes: usize) -> io::Result<Self> {
         let map = MmapOptions::new().len(bytes).map_anon()?;
-        // Without huge pages it is slower, nothing worse.
+        // Without huge pages it is slower, but still works.
         let _ = map.advise(Advice::HugePage);
         Ok(Self { generation: next_generation(), map: Map::Private(map) })
     }
@@ -54,7 +54,8 @@ impl Memory {
     /// If the memory is shared.
     pub fn resized(self, bytes: usize) -> io::Result<Self> {
         let Map::Private(mut map) = self.map else { panic!("shared memory has a sealed size") };
-        // SAFETY: there is no file behind the memory that could be shorter, and nobody else has the mapping.
+        // SAFETY: the memory has no file that could be shorter, and this value alone has the
+        // mapping.
         unsafe { map.remap(bytes, RemapOptions::new().may_move(true))? };
         Ok(Self { generation: next_generation(), map: Map::Private(map) })
     }
@@ -64,7 +65,8 @@ impl Memory {
         matches!(self.map, Map::Private(_))
     }
 
-    /// Allocates zeroed memory that another process can map. It must not be touched before [`Memory::take_pages`].
+    /// Allocates zeroed memory that another process can map. It must not be touched before
+    /// [`Memory::take_pages`].
     ///
     /// # Errors
     /// The system's error, if it has no file descriptor or address space left.
@@ -75,7 +77,8 @@ impl Memory {
         Self::map(fd, bytes, next_generation(), false)
     }
 
-    /// Takes all pages of shared memory: a touch that the system has no page for would end the process.
+    /// Allocates all pages of shared memory: touching one that the system cannot provide would end
+    /// the process.
     ///
     /// # Errors
     /// The system's error, if it has no memory left.
@@ -91,9 +94,10 @@ impl Memory {
                 .map_err(|errno| if errno == Errno::NOSPC { Errno::NOMEM } else { errno })
         };
         let bytes = map.bytes().len();
-        // The rest of a huge page comes with one small page of it. Small pages of large memory take twenty times as long, here and in the worker.
-        // But whoever asks for huge ones has all cores empty their lists of pages, one after the other: with 64 busy cores a slot
-        // for a photograph's file took 119 ms, and takes 4 to 8 with small ones.
+        // The rest of a huge page comes with one small page of it. Small pages of large memory take
+        // twenty times as long, here and in the worker. But a request for huge ones makes all cores
+        // empty their lists of pages, one after the other: with 64 busy cores a slot for a
+        // photograph's file took 119 ms, and takes 4 to 8 with small ones.
         if bytes.is_multiple_of(HUGE_PAGE) {
             let starts = (0..bytes / HUGE_PAGE).map(|number| number * HUGE_PAGE);
             starts.clone().try_for_each(|start| take(start, 1))?;
@@ -104,10 +108,11 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps memory that another process made with [`Memory::shared`], and whose pages it has taken.
+    /// Maps memory that another process made with [`Memory::shared`] and took the pages of.
     ///
     /// # Errors
-    /// `InvalidData` if the descriptor is not sealed memory of that size, otherwise the system's error.
+    /// `InvalidData` if the descriptor is not sealed memory of that size, otherwise the system's
+    /// error.
     pub fn from_fd(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
         let sealed = rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         if !sealed || rustix::fs::fstat(&fd)?.st_size as u64 != bytes as u64 {
@@ -118,9 +123,10 @@ impl Memory {
 
     fn map(fd: OwnedFd, bytes: usize, generation: u64, has_pages: bool) -> io::Result<Self> {
         let file = File::from(fd);
-        // SAFETY: the file is an anonymous memfd whose size is sealed, and whose pages have all been taken before a slot hands it out, so no
-        // access can fault. The only other mapping is a worker's, which touches the bytes only between the message that lends it the slot and
-        // its answer (or its death); the supervisor gives the slot to nobody else for that time.
+        // SAFETY: the file is an anonymous memfd with a sealed size, and all its pages have been
+        // allocated before a slot hands it out: no access can fault. The only other mapping is a
+        // worker's, which touches the bytes only between the message that lends it the slot and its
+        // answer (or its death); the supervisor gives the slot to no other user for that time.
         let map = unsafe { AlignedMap::new(&file, bytes)? };
         Ok(Self { generation, map: Map::Shared { map, file, has_pages } })
     }

@@ -1,8 +1,8 @@
-//! How long something was in use.
+//! Measurement of the time in use.
 
 use std::time::{Duration, Instant};
 
-/// How long something was busy.
+/// The time that a resource was busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Occupancy {
     before: Duration,
@@ -10,7 +10,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Notes that it is busy from now on, or idle.
+    /// Records that it is busy from now on, or idle.
     pub fn set(&mut self, occupied: bool) {
         match (self.since, occupied) {
             (None, true) => self.since = Some(Instant::now()),

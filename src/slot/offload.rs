@@ -1,4 +1,4 @@
-//! Slots for what a device does while the picture's own slot waits for it.
+//! Slots for the work of a device that the picture's own slot waits for.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -6,17 +6,19 @@ use std::time::Duration;
 use super::{Buffer, Kind, PoolState, Slot, SlotPool};
 use crate::slot::schedule::Attempts;
 
-/// How often those look for a slot that wait for one: they hold others, so they wait in no line.
+/// The interval of checks for a free slot: the waiting threads hold others, and therefore wait in
+/// no line.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 impl SlotPool {
-    /// Takes a slot of so many bytes for codestreams or streams on a device that has one now.
+    /// Takes a slot of this many bytes for codestreams or streams on a device that has one now.
     pub fn try_take_beside(self: &Arc<Self>, kind: Kind, bytes: u64, attempts: &Attempts) -> Option<Slot> {
         let taken = self.lock().try_take_beside(kind, bytes, attempts)?;
         self.slot(taken, 0).ok()
     }
 
-    /// Takes such a slot for a codestream as soon as there is one. `None` if no device that these attempts admit decodes codestreams, or may come to.
+    /// Takes such a slot for a codestream as soon as one is free. `None` if no device that these
+    /// attempts admit decodes codestreams, or may come to.
     pub fn take_codestream(self: &Arc<Self>, bytes: u64, attempts: &Attempts) -> Option<Slot> {
         let mut state = self.lock();
         loop {
@@ -32,7 +34,7 @@ impl SlotPool {
         }
     }
 
-    /// Notes that no more devices join.
+    /// Records that no more devices join.
     pub fn have_joined(&self) {
         self.lock().awaits_devices = false;
         self.changed.notify_all();
@@ -47,7 +49,7 @@ impl PoolState {
             Kind::Streams => schedule.stream_coder(attempts),
             Kind::Pixels | Kind::Small | Kind::Compressed => None,
         }?;
-        // What those need that wait for memory is not taken from them.
+        // Memory that waiting takers need is not taken from them.
         let has_memory = !self.lacks_memory || bytes <= self.memory_left;
         let taken = if has_memory { self.try_take_of(device, kind, bytes, 0)? } else { return None };
         taken.ok()

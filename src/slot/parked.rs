@@ -1,7 +1,9 @@
-//! What pictures that wait for others leave in memory: kept until it is fetched, or until its room is needed, and then it has to be made again.
+//! Data of waiting pictures in memory: kept until it is fetched, or until its room is needed, when
+//! it has to be made again.
 //!
-//! Pixels stay in the memory that their slot had, if that is this process's alone, and the slot goes on without: nothing is copied. They are
-//! copied if a worker has them mapped, or if most of the memory is not theirs.
+//! Pixels stay in the memory of their slot, if that is private to this process, and the slot
+//! continues without it: they are not copied. They are copied if a worker has them mapped, or if
+//! they take only a small part of the memory.
 
 use std::any::Any;
 use std::io;
@@ -10,10 +12,10 @@ use std::sync::Arc;
 use super::{Buffer, Held, Kind, Memory, PoolState, Slot, SlotError, SlotPool};
 use crate::slot::schedule::Request;
 
-/// The number of what was parked.
+/// The number of a parked item.
 pub type ParkedId = u64;
 
-/// Something in memory, and the pixels that belong to it.
+/// An item in memory, and the pixels that belong to it.
 pub(super) struct Parked {
     /// Bytes that are counted for all of it.
     bytes: u64,
@@ -21,22 +23,22 @@ pub(super) struct Parked {
     pixels: Pixels,
 }
 
-/// Where the pixels are.
+/// The place of the pixels.
 enum Pixels {
     /// At the front of the memory of a slot.
     Kept(Memory),
     Copied(Vec<u8>),
 }
 
-/// Pixels that were parked, and what they hold until they are in a slot again.
+/// Pixels that were parked, with their memory held until they are in a slot again.
 pub struct Unparked {
     pixels: Pixels,
     held: Held,
 }
 
 impl SlotPool {
-    /// Keeps the pixels at the front of a slot, and something of `beside` bytes that belongs to them, if there is room for it now. The slot goes
-    /// back.
+    /// Keeps the pixels at the front of a slot, and an item of `beside` bytes that belongs to them,
+    /// if there is room for it now. The slot goes back.
     pub fn park(
         &self,
         mut slot: Slot,
@@ -49,7 +51,7 @@ impl SlotPool {
             && buffer.memory.as_ref().is_some_and(Memory::is_private)
             && slot.lead == 0
             && buffer.capacity() / 2 < pixels;
-        // The memory of a slot is counted already.
+        // The memory of a slot is already counted.
         let more = if keeps { beside } else { pixels + beside };
         let id = {
             let mut state = self.lock();
@@ -70,14 +72,14 @@ impl SlotPool {
         Some(id)
     }
 
-    /// Returns what was parked with pixels, if its room was not needed, and these.
+    /// Returns the item that was parked with pixels, if its room was not needed, and the pixels.
     pub fn unpark(self: &Arc<Self>, id: ParkedId) -> Option<(Box<dyn Any + Send>, Unparked)> {
         let Parked { bytes, content, pixels } = self.lock().parked.remove(&id)?;
         Some((content, Unparked { pixels, held: Held::counted(self, bytes) }))
     }
 
-    /// Waits for a slot with these pixels at its front and room for `bytes` bytes, as [`SlotPool::take`] does. Pixels in memory of this process
-    /// alone stay there, so that the CPU gets them.
+    /// Waits for a slot with these pixels at its front and room for `bytes` bytes, as
+    /// [`SlotPool::take`] does. Pixels in private memory stay there, and go to the CPU.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -101,7 +103,7 @@ impl SlotPool {
             }
             Pixels::Kept(memory) => memory,
         };
-        // What it holds beside the memory is taken aside from now on.
+        // The bytes that it holds in addition to the memory count as taken aside from now on.
         let beside = held.bytes() - memory.bytes().len() as u64;
         let more = aside.saturating_sub(beside);
         let mut memory = Some(memory);
@@ -116,8 +118,8 @@ impl SlotPool {
 }
 
 impl PoolState {
-    /// Takes a free slot of the CPU if there is one, and room for `more` bytes, and gives it this memory. What it had itself is returned too; it
-    /// counts no longer.
+    /// Takes a free slot of the CPU if there is one, and room for `more` bytes, and gives it this
+    /// memory. The slot's own memory is returned too; it is no longer counted.
     fn try_take_with(&mut self, memory: &mut Option<Memory>, more: u64) -> Option<(Buffer, Option<Memory>)> {
         let is_of_cpu =
             |buffer: &Buffer| buffer.kind == Kind::Pixels && !self.members[buffer.device].is_worker;
@@ -133,12 +135,13 @@ impl PoolState {
         Some((buffer, other))
     }
 
-    /// Returns the bytes of all that is parked.
+    /// Returns the bytes of all parked items.
     pub(super) fn parked_bytes(&self) -> u64 {
         self.parked.values().map(|parked| parked.bytes).sum()
     }
 
-    /// Gives up what was parked last until `wanted` bytes are left, or there is no more.
+    /// Gives up the item that was parked last, and so on, until `wanted` bytes are left, or no
+    /// items are.
     pub(super) fn give_up_parked(&mut self, wanted: u64) {
         while self.memory_left < wanted
             && let Some((_, parked)) = self.parked.pop_last()

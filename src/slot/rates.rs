@@ -1,4 +1,5 @@
-//! What pictures cost in this run: the processor time of each kind, by who equalized them, and what those to come are going to cost.
+//! The costs of pictures in this run: the processor time of each class, by the device that
+//! equalized them, and the expected costs of the pictures to come.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,12 +8,13 @@ use std::time::Duration;
 use codec::Format;
 use equalize::{Depth, Layout};
 
-/// Who equalizes a picture that the CPU decodes.
+/// The kind of device that equalizes a picture which the CPU decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The CPU, which then encodes it too.
     Cpu,
-    /// A worker. The cores decode it into memory that the worker maps; they encode it from there, unless the worker does.
+    /// A worker. The cores decode it into memory that the worker maps; they encode it from there,
+    /// unless the worker does.
     Worker,
 }
 
@@ -40,10 +42,10 @@ struct Average {
 }
 
 impl Average {
-    /// The share of the newest picture in the average, once there are enough. The first pictures in new memory cost more than those that
-    /// follow, so the average has to forget them soon.
+    /// The share of the newest picture in the average, once there are enough. The first pictures in
+    /// new memory cost more than later ones: the average has to forget them soon.
     const SHARE: f64 = 1.0 / 16.0;
-    /// So many pictures make an average that is worth comparing.
+    /// This many pictures make an average that is worth comparing.
     const ENOUGH: u32 = 16;
 
     fn add(&mut self, nanoseconds: f64) {
@@ -57,31 +59,32 @@ impl Average {
     }
 }
 
-/// What one class costs.
+/// The costs of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Costs {
     cpu: Average,
     worker: Average,
-    /// How many pictures have asked for the worth of this class.
+    /// The number of requests for the worth of this class.
     asked: u32,
     /// The number of the last picture of this class.
     last: usize,
 }
 
 impl Costs {
-    /// Returns what a worker saves, in nanoseconds per byte; `None` as long as that is unknown.
+    /// Returns the saving by a worker, in nanoseconds per byte; `None` as long as that is unknown.
     fn saved(&self) -> Option<f64> {
         Some(self.cpu.get()? - self.worker.get()?)
     }
 }
 
-/// One picture in so many goes the other way than it should, to see whether the costs are still the same.
+/// One picture in this many goes the other way than it should, to see whether the costs are still
+/// the same.
 const RETRIED: u32 = 128;
 
-/// A class counts for the worth of others until so many pictures have come after its last.
+/// A class counts for the worth of others until this many pictures have come after its last.
 const RECENT: usize = 256;
 
-/// What was measured so far.
+/// The measurements so far.
 #[derive(Debug, Default)]
 pub struct Rates(Mutex<Measured>);
 
@@ -89,25 +92,25 @@ pub struct Rates(Mutex<Measured>);
 struct Measured {
     classes: HashMap<Class, Costs>,
     pictures: usize,
-    /// How many pages there are besides the first of each file.
+    /// The number of pages in addition to the first of each file.
     further_pages: usize,
     /// The processor time of all pictures.
     time: Duration,
     foreseen: Foreseen,
 }
 
-/// What the pictures whose headers were read take of a core at least, as far as that is known.
+/// The known minimum of a core's time for pictures with headers that were read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Foreseen {
     pictures: u32,
-    /// By what a GPU could decode of them.
+    /// The time by the parts that a GPU could decode.
     jpegs: Duration,
     codestreams: Duration,
     streams: Duration,
     others: Duration,
 }
 
-/// What GPUs decode, as far as that is known.
+/// The codings that GPUs decode, as far as that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoders {
     /// JPEG.
@@ -119,11 +122,11 @@ pub struct Decoders {
 }
 
 impl Decoders {
-    /// All that any GPU does.
+    /// All codings that any GPU decodes.
     pub const ALL: Self = Self { jpegs: true, codestreams: true, streams: true };
 }
 
-/// What a GPU could decode of a picture.
+/// The part of a picture that a GPU could decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decodable {
     /// All of it: it is a JPEG.
@@ -132,7 +135,7 @@ pub enum Decodable {
     Codestream,
     /// Its strips or tiles, compressed by deflate.
     Streams,
-    /// Nothing.
+    /// No part.
     Nothing,
 }
 
@@ -150,7 +153,7 @@ impl Measured {
         let worth = match (costs.saved(), costs.worker.get()) {
             (Some(saved), _) if saved > 0.0 => saved / most.max(saved),
             (Some(_), _) => 0.0,
-            // Only the CPU's costs are not known yet.
+            // Only the CPU's costs are unknown.
             (None, Some(_)) => return 0.0,
             (None, None) => return 1.0,
         };
@@ -167,8 +170,8 @@ impl Rates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a picture of so many bytes, which took this much time of the cores. `way` is `None` where that is not to be compared: a device
-    /// decoded it, or several had parts of it.
+    /// Adds a picture of this many bytes, which took this much time of the cores. `way` is `None`
+    /// where that is not comparable: a device decoded it, or several had parts of it.
     pub fn add(&self, class: Class, way: Option<Way>, bytes: u64, time: Duration) {
         let mut measured = self.lock();
         measured.pictures += 1;
@@ -184,13 +187,14 @@ impl Rates {
         average.add(time.as_nanos() as f64 / bytes.max(1) as f64);
     }
 
-    /// Returns what a worker saves with the next picture of a class: see [`Request::worth`](crate::slot::schedule::Request::worth). Handing it over
-    /// and taking it back may take the cores as long as all of the work.
+    /// Returns the saving by a worker with the next picture of a class: see
+    /// [`Request::worth`](crate::slot::schedule::Request::worth). Handing it over and taking it
+    /// back may take the cores as long as all of the work.
     pub fn worth(&self, class: Class) -> f64 {
         self.lock().worth(class)
     }
 
-    /// Adds a picture whose header was read, and which takes a core at least so long.
+    /// Adds a picture with a header that was read, which takes a core at least this long.
     pub fn foresee(&self, least: Duration, decodable: Decodable) {
         let foreseen = &mut self.lock().foreseen;
         foreseen.pictures = foreseen.pictures.saturating_add(1);
@@ -203,19 +207,20 @@ impl Rates {
         *sum = sum.saturating_add(least);
     }
 
-    /// Notes that a file has so many pages besides its first.
+    /// Records that a file has this many pages in addition to its first.
     pub fn expect(&self, further_pages: usize) {
         self.lock().further_pages += further_pages;
     }
 
-    /// Returns how many pictures of so many files are left, as far as their pages are known.
+    /// Returns the number of pictures of this many files that are left, as far as their pages are
+    /// known.
     pub fn left_of(&self, files: usize) -> usize {
         let measured = self.lock();
         files.saturating_add(measured.further_pages).saturating_sub(measured.pictures)
     }
 
-    /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
-    /// those that a GPU would have to decode that does not.
+    /// Returns how long a picture takes a core at least, on average, by the headers read so far.
+    /// The time of pictures in codings that `by` lacks is left out.
     pub fn foreseen(&self, by: Decoders) -> Duration {
         let Foreseen { pictures, jpegs, codestreams, streams, others } = self.lock().foreseen;
         let counted =
@@ -230,7 +235,7 @@ impl Rates {
         measured.time / u32::try_from(measured.pictures.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Returns how many pictures were measured.
+    /// Returns the number of pictures that were measured.
     pub fn pictures(&self) -> usize {
         self.lock().pictures
     }

@@ -1,21 +1,25 @@
-//! Which device gets which picture: a pure function of what the devices are doing, and of what pictures were measured to cost.
+//! The choice of a device for each picture: a pure function of the devices' activity, and of the
+//! measured costs of pictures.
 //!
-//! A picture can go three ways: the CPU does it all; the CPU decodes it, and a worker equalizes it (and encodes a JPEG's planes); or a
-//! worker does it all. Cores are what every picture needs, so a picture goes the way that takes the least of them, as long as the worker
-//! on that way has not got enough to do already:
+//! A picture can go three ways: the CPU does it all; the CPU decodes it, and a worker equalizes it
+//! (and encodes a JPEG's planes); or a worker does it all. Every picture needs cores, and it goes
+//! the way that takes the least of them, as long as the worker on that way does not have enough
+//! work already:
 //!
-//! - A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because there are just enough of those to keep its
-//!   decoders busy.
-//! - Otherwise the CPU decodes. A worker gets the pixels unless it has more than its lanes can begin, or the trip there and back was
-//!   measured to take more processor time than it saves. The CPU keeps all others, so that no core waits for a device.
+//! - A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because
+//!   there are just enough of those to keep its decoders busy.
+//! - Otherwise the CPU decodes. A worker gets the pixels unless it has more than its lanes can
+//!   begin, or the trip there and back was measured to take more processor time than it saves. The
+//!   CPU keeps all others: no core waits for a device.
 
 pub mod starts;
 
 /// The index of a device in the order in which devices join a run.
 pub type DeviceId = usize;
 
-/// How many fresh slots of a device are filled at a time. When a device that decodes is ready, all its slots are fresh, and their pages have to
-/// be taken from the system; if all cores did that at once, they would wait for each other and do nothing else meanwhile.
+/// The number of fresh slots of a device to fill at a time. When a device that decodes is ready,
+/// all its slots are fresh, and their pages have to be taken from the system; if all cores did that
+/// at once, they would only wait for each other meanwhile.
 pub const FILLED_AT_ONCE: usize = 4;
 
 /// Whether a device works.
@@ -25,11 +29,11 @@ pub enum Standing {
     Up,
     /// Starting or restarting: may work later.
     Down,
-    /// May never work again: nobody waits for it.
+    /// May never work again: no picture waits for it.
     Retired,
 }
 
-/// What is known of a device when a picture looks for one.
+/// The state of a device when a picture looks for one.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
     /// Whether it is a worker process, not the CPU.
@@ -44,19 +48,19 @@ pub struct Device {
     pub decodes: bool,
     /// Whether it has slots for codestreams at all.
     pub decodes_codestreams: bool,
-    /// How many of them are free.
+    /// The number of free slots for codestreams.
     pub free_codestream: usize,
-    /// How many slots for streams are free.
+    /// The number of free slots for streams.
     pub free_streams: usize,
-    /// How many slots for compressed pictures are free and have memory.
+    /// The number of free slots for compressed pictures that have memory.
     pub free_compressed: usize,
-    /// How many of them are free and have none yet.
+    /// The number of free ones without memory yet.
     pub fresh_compressed: usize,
-    /// How many fresh ones are being filled.
+    /// The number of fresh ones that are being filled.
     pub filling: usize,
-    /// How many slots it has for pixels.
+    /// The number of its slots for pixels.
     pub slots: usize,
-    /// How many pictures it has and is not done with.
+    /// The number of pictures that it has and has not finished.
     pub lent: usize,
 }
 
@@ -66,7 +70,7 @@ impl Device {
         self.is_worker && self.takes_pixels
     }
 
-    /// Returns how many compressed pictures it may be given now.
+    /// Returns the number of compressed pictures that it may be given now.
     fn room_compressed(&self) -> usize {
         self.free_compressed + self.fresh_compressed.min(FILLED_AT_ONCE.saturating_sub(self.filling))
     }
@@ -75,20 +79,21 @@ impl Device {
         self.standing == Standing::Up
     }
 
-    /// Returns whether another picture of this worth would only wait there: half of its slots hold pictures that it is not done with.
-    /// Decoders that end together make that many wait for a moment, but they do not last until the next if the device is the faster one.
-    /// Pictures of less worth leave room sooner for those of more.
+    /// Returns whether another picture of this worth would only wait there: half of its slots hold
+    /// unfinished pictures. Decoders that end together make that many wait for a moment, but they
+    /// do not last until the next if the device is the faster one. Pictures of less worth leave
+    /// room sooner for those of more.
     fn has_enough(&self, worth: f64) -> bool {
         2.0 * self.lent as f64 >= self.slots as f64 * worth
     }
 }
 
-/// What became of the attempts at a picture so far, and thus which devices may take it.
+/// The results of the attempts at a picture so far, which decide the devices that may take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// Devices on which it failed, or that declined it.
     pub failed_on: Vec<DeviceId>,
-    /// Whether a device refused to decode it, so that the CPU has to.
+    /// Whether a device refused to decode it, which leaves that to the CPU.
     pub declined: bool,
 }
 
@@ -106,10 +111,10 @@ impl Attempts {
 /// A picture that looks for a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// What became of the attempts at it so far.
+    /// The results of the attempts at it so far.
     pub attempts: &'a Attempts,
-    /// How much processor time a worker saves with it, a byte, as a share of the most that it saves with any pictures of this run: 0 if it
-    /// saves nothing, 1 if nothing is known.
+    /// The processor time that a worker saves with it, per byte, as a share of the most that it
+    /// saves with any pictures of this run: 0 if it saves none, 1 if that is unknown.
     pub worth: f64,
 }
 
@@ -119,29 +124,32 @@ impl<'a> From<&'a Attempts> for Request<'a> {
     }
 }
 
-/// Where a JPEG may go that a device could decode or encode.
+/// The devices for a JPEG that a device could decode or encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destinations {
     /// The device that decodes it, if one has a slot for it.
     pub compressed: Option<DeviceId>,
-    /// Where its pixels may go otherwise, by device; `None` if it waits for a device that decodes.
+    /// The devices for its pixels otherwise, by device; `None` if it waits for a device that
+    /// decodes.
     pub pixels: Option<Vec<bool>>,
     /// Whether devices among those encode the pixels that they get.
     pub encode: bool,
 }
 
-/// What the devices are doing.
+/// The activity of the devices.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// All devices, in the order in which they joined.
     pub devices: Vec<Device>,
-    /// Whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
+    /// Whether the CPU leaves the first attempt at every picture to workers while one is up or may
+    /// still come up.
     pub wait_for_workers: bool,
 }
 
 impl Schedule {
-    /// Returns where a JPEG goes now. `fits_with_planes`: whether memory allows its planes and its file in one slot. `insist`: whether it
-    /// waits for a device that decodes, as long as there is or may come one.
+    /// Returns the devices for a JPEG now. `fits_with_planes`: whether memory allows its planes and
+    /// its file in one slot. `insist`: whether it waits for a device that decodes, as long as one
+    /// exists or may come.
     pub fn choose(&self, request: Request<'_>, fits_with_planes: bool, insist: bool) -> Destinations {
         let attempts = request.attempts;
         let may_encode = fits_with_planes && !attempts.declined && self.encodes();
@@ -157,8 +165,8 @@ impl Schedule {
         Destinations { compressed: self.decoder(attempts), pixels, encode }
     }
 
-    /// Returns, by device, whether pixels may go there now. A worker may have enough to do because it is slow, or because it has just begun:
-    /// it pins its slots one after the other.
+    /// Returns, by device, whether pixels may go there now. A worker may have enough to do because
+    /// it is slow, or because it has just begun: it pins its slots one after the other.
     pub fn admitted_now(&self, request: Request<'_>) -> Vec<bool> {
         let mut admitted = self.admitted(request.attempts);
         if self.wait_for_workers {
@@ -182,8 +190,9 @@ impl Schedule {
         devices.map(|(device, is_usable)| is_usable || !device.is_worker && is_cpu_free).collect()
     }
 
-    /// Returns, by device, whether it is the CPU. When it decodes and encodes pictures while a device does so too, it also equalizes
-    /// them: the trip over the bus and back was measured to take longer, and kept both from better work.
+    /// Returns, by device, whether it is the CPU. When it decodes and encodes pictures while a
+    /// device does so too, it also equalizes them: the trip over the bus and back was measured to
+    /// take longer, and kept both from better work.
     pub fn cpu_alone(&self) -> Vec<bool> {
         self.devices.iter().map(|device| !device.is_worker).collect()
     }
@@ -201,7 +210,7 @@ impl Schedule {
         self.may_still_come(&Attempts::default())
     }
 
-    /// Returns whether a device that encodes is up, so that pixels are worth the trip to it.
+    /// Returns whether a device that encodes is up, which makes pixels worth the trip to it.
     fn encodes(&self) -> bool {
         self.devices.iter().any(|device| device.encodes && device.is_up())
     }
@@ -214,13 +223,14 @@ impl Schedule {
         ready.max_by_key(|(_, device)| device.room_compressed()).map(|(id, _)| id)
     }
 
-    /// Returns the device that decodes a codestream now: of those that can, the one with the most slots for it. A core takes a hundred times as
-    /// long, so it only does what no device has room for.
+    /// Returns the device that decodes a codestream now: of all that can, the one with the most
+    /// slots for it. A core takes a hundred times as long: it only decodes a codestream that no
+    /// device has room for.
     pub fn codestream_decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
         self.with_most(attempts, |device| device.free_codestream)
     }
 
-    /// As [`Schedule::codestream_decoder`], for streams that are to be inflated or deflated.
+    /// As [`Schedule::codestream_decoder`], for streams to inflate or deflate.
     pub fn stream_coder(&self, attempts: &Attempts) -> Option<DeviceId> {
         self.with_most(attempts, |device| device.free_streams)
     }

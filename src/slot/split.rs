@@ -1,4 +1,4 @@
-//! Slots for a picture whose planes go to different devices.
+//! Slots for a picture with planes that go to different devices.
 
 use std::cmp::Reverse;
 use std::io;
@@ -12,7 +12,7 @@ use equalize::planes::PLANES;
 pub struct Slots {
     /// The slot of the whole picture.
     pub whole: Slot,
-    /// The slots of its planes; none if it is not split.
+    /// The slots of its planes; empty if it is not split.
     pub planes: Vec<Slot>,
 }
 
@@ -23,9 +23,11 @@ impl From<Slot> for Slots {
 }
 
 impl SlotPool {
-    /// Waits until all slots of a picture that is to be split are available: one on the CPU, which no worker has to map, with room for
-    /// `whole` bytes and with `aside` and `held` as in [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
-    /// possible of the devices that `attempts` admit. Devices that the user insists on are waited for.
+    /// Waits until all slots of a picture to split are available: one on the CPU, which no worker
+    /// has to map, with room for `whole` bytes and with `aside` and `held` as in
+    /// [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
+    /// possible of the devices that `attempts` admit. Devices that the user insists on are waited
+    /// for.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -107,8 +109,8 @@ impl PoolState {
             let count = |buffers: &[Buffer], device| {
                 buffers.iter().filter(takes_pixels).filter(|buffer| buffer.device == device).count()
             };
-            // The device with the fewest of this picture's planes, and among these the one with the most free slots, so that later pictures
-            // even out the load.
+            // The device with the fewest of this picture's planes, and among these the one with the
+            // most free slots, which lets later pictures even out the load.
             let free = self.free.iter().filter(takes_pixels).map(|buffer| buffer.device);
             let device = free
                 .filter(|&device| admitted[device])

@@ -1,4 +1,5 @@
-//! What the workers of devices wait for before they start: each start takes the cores and the driver a second.
+//! The conditions for the start of devices' workers: each start takes the cores and the driver a
+//! second.
 
 use std::mem;
 use std::sync::PoisonError;
@@ -8,7 +9,7 @@ use super::{Kind, Member, PoolState, SlotPool};
 use crate::slot::schedule::Standing;
 use crate::slot::schedule::starts::Workers;
 
-/// What has looked for a slot so far.
+/// The kinds of pictures that have looked for a slot so far.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// A picture that could stay compressed.
@@ -17,21 +18,23 @@ pub(super) struct Arrivals {
     pub(super) pixels: bool,
 }
 
-/// When a worker starts.
+/// The condition for the start of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// At once, unless workers rest.
     Now,
-    /// When more than so many workers for JPEGs are wanted, and the first picture has come that could stay compressed.
+    /// When more than this many workers for JPEGs are wanted, and the first picture has come that
+    /// could stay compressed.
     Engines(usize),
-    /// When more than so many workers for pixels are wanted, and the first picture has come that could not stay compressed; the first of them,
-    /// if it encodes, also with those for JPEGs, so that it holds nobody up when those work.
+    /// When more than so many workers for pixels are wanted, and the first picture has come that
+    /// could not stay compressed; the first of them, if it encodes, also with those for JPEGs, so
+    /// that it holds nobody up when those work.
     Lanes(usize),
 }
 
 impl SlotPool {
-    /// Waits until a worker is to start, or until `given_up` is true; returns whether it is to start. Whoever makes `given_up` true calls
-    /// [`SlotPool::look_again`].
+    /// Waits until a worker is to start, or until `given_up` is true; returns whether it is to
+    /// start. A change that makes `given_up` true must be followed by [`SlotPool::look_again`].
     pub fn wait_for(&self, start: Start, given_up: impl Fn() -> bool) -> bool {
         let state = self.changed.wait_while(self.lock(), |state| !state.has_come(start) && !given_up());
         state.unwrap_or_else(PoisonError::into_inner).has_come(start)
@@ -47,24 +50,25 @@ impl SlotPool {
         self.lock().arrivals.compressed
     }
 
-    /// Returns the numbers of workers that are wanted.
+    /// Returns the numbers of wanted workers.
     pub fn wanted(&self) -> Workers {
         self.lock().wanted
     }
 
-    /// Sets how many workers are wanted.
+    /// Sets the numbers of wanted workers.
     pub fn want(&self, wanted: Workers) {
         if mem::replace(&mut self.lock().wanted, wanted) != wanted {
             self.changed.notify_all();
         }
     }
 
-    /// Returns how many workers work or were given up.
+    /// Returns the numbers of workers that work or were given up.
     pub fn settled(&self) -> Workers {
         self.lock().count(|standing| standing != Standing::Down)
     }
 
-    /// Has all workers rest, until something looks for a slot, if nothing has had one for so long; returns whether they begin to.
+    /// Makes all workers rest, until a slot is needed, if all slots have been unused for this long;
+    /// returns whether they begin to.
     pub fn rest_after(&self, unused: Duration) -> bool {
         let mut state = self.lock();
         let is_unused =
@@ -72,13 +76,13 @@ impl SlotPool {
         is_unused && !mem::replace(&mut state.rests, true)
     }
 
-    /// Has the threads that wait in [`SlotPool::wait_for`] look again.
+    /// Makes the threads that wait in [`SlotPool::wait_for`] check again.
     pub fn look_again(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Notes that a picture of this kind has come.
+    /// Records that a picture of this kind has come.
     pub(super) fn note_arrival(&self, kind: impl FnOnce(&mut Arrivals) -> &mut bool) {
         if !mem::replace(kind(&mut self.lock().arrivals), true) {
             self.changed.notify_all();
@@ -91,7 +95,7 @@ impl PoolState {
         if self.rests {
             return false;
         }
-        // Others take the places of those that were given up.
+        // Others take the places of given-up workers.
         let given_up = self.count(|standing| standing == Standing::Retired);
         match start {
             Start::Now => true,
@@ -107,7 +111,7 @@ impl PoolState {
         }
     }
 
-    /// Returns how many workers are of this standing.
+    /// Returns the numbers of workers with this standing.
     fn count(&self, is: impl Fn(Standing) -> bool) -> Workers {
         let of_kind = |kind: Kind| {
             let has = |member: &&Member| member.is_worker && member.slots[kind as usize] > 0;
@@ -123,7 +127,7 @@ mod tests {
     use crate::slot::schedule::Attempts;
     use std::sync::Arc;
 
-    /// Returns whether such a start has come after a change.
+    /// Returns whether the condition for such a start is met after a change.
     fn come_after(pool: &SlotPool, start: Start, change: impl FnOnce()) -> bool {
         change();
         pool.has_come(start)

@@ -68,7 +68,7 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, 0, &attempts).unwrap()).collect();
     let ids: std::collections::BTreeSet<_> = small.iter().chain([&large]).map(Slot::id).collect();
     assert_eq!(ids, (0..5).collect());
-    // The slots of small pictures take nothing from the share of the large one.
+    // The slots of small pictures leave the share of the large one alone.
     assert_eq!(pool.memory().0, large.bytes().len() as u64 + 4 * STEP);
     assert_eq!(pool.slots()[0], SlotUse { all: 5, taken: 5 });
     let at = small.iter().position(|slot| slot.id() >= 2).unwrap();
@@ -205,7 +205,8 @@ fn a_large_picture_that_waits_is_not_overtaken_by_small_ones() {
     while pool.lock().takers.is_empty() {
         std::thread::yield_now();
     }
-    // There is room for this one, but if all that come later were let through, the large one might never get any.
+    // There is room for this one, but if all later ones were let through, the large one might never
+    // get any.
     let small = taker(STEP);
     while pool.lock().takers.len() < 2 && !small.is_finished() {
         std::thread::yield_now();

@@ -1,5 +1,6 @@
-//! Memory that decoders work in. Like slots, it is reused from one picture to the next: new memory, which the system clears page by page,
-//! took a sixth of the time of a set of JPEGs of which a third were progressive.
+//! Working memory of decoders. Like slots, it is reused from one picture to the next: new memory,
+//! which the system clears page by page, took a sixth of the time of a set of JPEGs, a third of
+//! them progressive.
 
 use std::io;
 use std::sync::Arc;
@@ -7,9 +8,10 @@ use std::sync::Arc;
 use super::{Memory, PoolState, Slot, SlotPool};
 use codec::WorkspaceNeeds;
 
-/// Memory to work in, all zero at first. When dropped, it goes back to the pool, which keeps it until its room is needed.
+/// Working memory, all zero at first. When dropped, it goes back to the pool, which keeps it until
+/// its room is needed.
 pub struct Workspace {
-    /// `None` if none was requested, or none was available.
+    /// `None` if not requested, or not available.
     memory: Option<Memory>,
     /// Bytes of it that count as part of the slot's `aside`; the others count separately.
     aside: u64,
@@ -17,15 +19,16 @@ pub struct Workspace {
 }
 
 impl AsMut<[u8]> for Workspace {
-    /// Returns the bytes, as many as were requested, or none.
+    /// Returns the bytes, as many as were requested, or an empty slice.
     fn as_mut(&mut self) -> &mut [u8] {
         self.memory.as_mut().map_or(&mut [], |memory| &mut memory.bytes_mut()[..self.aside as usize])
     }
 }
 
 impl Slot {
-    /// Returns a workspace. Its bytes are some of those that were taken aside, which have to be kept until it is dropped; what is needed
-    /// beside it is taken aside too. It is empty if there is no room for that now, or no memory.
+    /// Returns a workspace. Its bytes are some of those that were taken aside, which have to be
+    /// kept until it is dropped; the additional needs are taken aside too. It is empty if there is
+    /// no room for that now, or no memory.
     pub fn workspace(&mut self, needs: WorkspaceNeeds) -> Workspace {
         let WorkspaceNeeds { bytes, beside } = needs;
         let mut workspace = Workspace { memory: None, aside: bytes, pool: Arc::clone(&self.pool) };
@@ -51,14 +54,16 @@ fn cleared(mut used: Memory, bytes: usize) -> io::Result<Memory> {
 }
 
 impl PoolState {
-    /// Takes the workspace that came back last. From then on, `bytes` of it no longer count separately.
+    /// Takes the workspace that came back last. From then on, `bytes` of it no longer count
+    /// separately.
     fn take_workspace(&mut self, bytes: u64) -> Option<Memory> {
         let memory = self.workspaces.pop()?;
         self.memory_left += bytes.min(memory.bytes().len() as u64);
         Some(memory)
     }
 
-    /// Gives up free workspaces, and buffers of files, until `wanted` bytes are left, or there are no more.
+    /// Gives up free workspaces, and buffers of files, until `wanted` bytes are left, or there are
+    /// no more.
     pub(super) fn give_up_workspaces(&mut self, wanted: u64) {
         while self.memory_left < wanted
             && let Some(memory) = self.workspaces.pop()

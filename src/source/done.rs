@@ -1,4 +1,4 @@
-//! What counts as done in a run without a ledger.
+//! The test whether a picture is done in a run without a ledger.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -11,27 +11,28 @@ use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
 use crate::picture::stored_image::ObjectsState;
 
-/// An input, as far as it decides whether its output is up to date.
+/// The state of an input, as far as it decides whether its output is up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InputState {
     pub(super) stamp: Stamp,
-    /// When it was last replaced or changed, in nanoseconds since 1970.
+    /// The time of its last replacement or change, in nanoseconds since 1970.
     changed_ns: i64,
     /// Whether it is a folder.
     pub(super) is_folder: bool,
 }
 
 impl InputState {
-    /// Returns the state of an input; `lasting_inodes` says whether its file system keeps inode numbers.
+    /// Returns the state of an input; `lasting_inodes` states whether its file system keeps inode
+    /// numbers.
     pub(super) fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
         let changed_ns = changed(mtime_ns(metadata), ctime_ns(metadata), now_ns());
         Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns, is_folder: false }
     }
 
-    /// Returns the state of an input that is a folder, which has this metadata itself.
+    /// Returns the state of an input that is a folder with this metadata.
     ///
     /// # Errors
-    /// When something below it cannot be looked at.
+    /// When a part of the tree below it cannot be examined.
     pub(super) fn of_folder(folder: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
         let Tree { bytes, mtime_ns, ctime_ns } = Tree::of(folder)?;
         let stamp = Stamp { size: bytes, mtime_ns, ..Stamp::of(metadata, lasting_inodes) };
@@ -54,30 +55,31 @@ fn now_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Returns when an input was last replaced or changed. What replaces a file may be older than it, and keep its mtime, but not its ctime. An
-/// mtime in the future says nothing.
+/// Returns the time of the last replacement or change of an input. A file that replaces another may
+/// be older, and keep its mtime, but not its ctime. An mtime in the future has no meaning.
 fn changed(mtime: i64, ctime: i64, now: i64) -> i64 {
     if mtime > now { ctime.min(mtime) } else { ctime.max(mtime) }
 }
 
-/// What the output of an input is.
+/// The state of an input's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It is up to date.
     Done,
     /// It is missing, or was made from another state of the input.
     ToDo,
-    /// It is up to date but for the settings.
+    /// It is up to date except for the settings.
     OtherSettings,
 }
 
 impl Standing {
-    /// Returns what `output` is to an input in this state, with these settings.
+    /// Returns the standing of `output` for an input in this state, with these settings.
     pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
             Ok(metadata) if metadata.is_file() || input.is_folder && codec::is_image_folder(output) => {
                 let mut made_ns = mtime_ns(&metadata);
-                // An output that keeps the time of its input is younger, although nothing but a record or that time tells.
+                // An output that keeps the time of its input counts as younger: its record, or else
+                // its having that time, is the only sign.
                 if times == Times::Keep && made_ns == input.stamp.mtime_ns {
                     made_ns = i64::MAX;
                 }
@@ -93,15 +95,16 @@ impl Standing {
         }
     }
 
-    /// Returns what an output in object storage is to an input in this state, with these settings.
+    /// Returns the standing of an output in object storage for an input in this state, with these
+    /// settings.
     pub(super) fn of_object(output: &store::Found, input: &InputState, settings: Digest) -> Self {
         let record = Record::of_found(output);
         let store::Entry { size, version, .. } = &output.entry;
         Self::judge(record, version.modified_ns, |record| record.is_of_length(*size), input, settings)
     }
 
-    /// An output that somebody else has written to since it was made is theirs, whatever the settings. An output without a record goes by
-    /// age.
+    /// Judges an output. One that was written to since it was made is left alone, whatever the
+    /// settings. One without a record is judged by age.
     fn judge(
         record: Option<Record>,
         made_ns: i64,
@@ -119,7 +122,8 @@ impl Standing {
     }
 }
 
-/// Returns the recipe of an output, which is in object storage if it was `found` there; `None` if it is not known.
+/// Returns the recipe of an output, which is in object storage if it was `found` there; `None` if
+/// it is not known.
 pub(super) fn recipe_of(output: &Path, found: Option<&store::Found>) -> Option<Recipe> {
     match found {
         None => Recipe::of(output, &Record::of(output)?),

@@ -1,4 +1,4 @@
-//! Notices that an input folder has outputs in it, which would be enhanced once more.
+//! Detects outputs in an input folder, which would be enhanced once more.
 
 use std::path::Path;
 
@@ -8,11 +8,12 @@ use crate::fs::paths::{Shown, are_same};
 use crate::ledger;
 use crate::picture::record::Record;
 
-/// The most files and folders that are looked at in an input folder.
+/// The most files and folders to examine in an input folder.
 const LOOKED_AT: usize = 64;
 
-/// Returns a note if an input folder is, lies in or contains the output folder of an earlier run, as far as a look at its first files and the
-/// folders above them tell: an inbox may lie in an output folder, too. The run's own output folder, `out`, does not count.
+/// Returns a note if an input folder is, lies in or contains the output folder of an earlier run,
+/// judging by its first files and the folders above them: an inbox may lie in an output folder,
+/// too. The run's own output folder, `out`, does not count.
 pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
     let absolute = std::path::absolute(folder).ok()?;
     let root = absolute.ancestors().find(|above| has_state(above) && !are_same(above, out));

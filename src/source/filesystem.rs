@@ -1,4 +1,4 @@
-//! What can be relied on in a folder, depending on its file system.
+//! The reliable properties of a folder, depending on its file system.
 
 use std::fs::File;
 use std::io;
@@ -11,18 +11,18 @@ pub struct FileSystem {
     pub shared: bool,
     /// Whether a file keeps its inode number when the file system is unmounted and mounted again.
     pub lasting_inodes: bool,
-    /// What finds a file's holes without delay.
+    /// The call that finds a file's holes without delay.
     pub holes: Finding,
 }
 
-/// What finds a file's holes.
+/// A call that finds a file's holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// lseek(2).
     Seek,
     /// The same, if the file has fewer blocks than its length needs.
     SparseSeek,
-    /// Nothing.
+    /// No call.
     None,
 }
 
@@ -55,9 +55,10 @@ const MAKES_UP_INODES: &[u32] = &[
     0x0102_1997, // 9P
 ];
 
-/// The statfs(2) magic number of ZFS, where lseek(2) first brings to the disk what was written lately (`zfs_dmu_offset_next_sync`).
+/// The statfs(2) magic number of ZFS, where lseek(2) first syncs recent writes to the disk
+/// (`zfs_dmu_offset_next_sync`).
 const ZFS: u32 = 0x2FC1_2FC1;
-/// The statfs(2) magic number of tmpfs, where lseek(2) looks at every page of a file without holes.
+/// The statfs(2) magic number of tmpfs, where lseek(2) visits every page of a file without holes.
 const TMPFS: u32 = 0x0102_1994;
 
 impl FileSystem {
@@ -78,7 +79,8 @@ impl FileSystem {
     }
 
     fn told(told: &rustix::fs::StatFs) -> Self {
-        // Magic numbers have 32 bits; whether they are sign-extended to 64 depends on the architecture.
+        // Magic numbers have 32 bits; whether they are sign-extended to 64 depends on the
+        // architecture.
         Self::from_magic((told.f_type & 0xFFFF_FFFF) as u32)
     }
 

@@ -1,6 +1,8 @@
-//! Folders with their own settings: a `histeqd.toml` in an input folder, or below it, holds for the pictures below its folder.
+//! Folders with their own settings: a `histeqd.toml` in an input folder, or below it, holds for the
+//! pictures below its folder.
 //!
-//! The file of an inner folder goes over that of an outer one; both go over the configuration file, and flags go over them.
+//! The file of an inner folder goes over that of an outer one; both go over the configuration file,
+//! and flags go over them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,21 +14,22 @@ use crate::fs::paths::{Identity, Shown, root_of};
 use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::selection::FOLDER_SETTINGS;
 
-/// The most folders that are remembered: what is forgotten is only read again.
+/// The most folders to remember: forgotten ones are only read again.
 const MOST: usize = 1 << 16;
-/// The same for what files say.
+/// The most different contents of files to remember.
 const MOST_RESOLVED: usize = 1 << 10;
-/// The most folders whose settings cannot be used that a service names.
+/// The most folders with unusable settings that a service names.
 const MOST_NAMED: usize = 8;
-/// How long settings that cannot be used are believed to be so: what they need may come without a change of their file.
+/// The time after which unusable settings are checked again: the files that they need may come
+/// without a change of their own.
 const DISTRUSTED: Duration = Duration::from_secs(10);
 
-/// What to tell about the file of a folder, as a sentence.
+/// A note about the settings file of a folder, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FolderNote {
-    /// What it says.
+    /// Its content.
     Says(String),
-    /// Something that it says has no effect.
+    /// A part of it that has no effect.
     Idle(String),
     /// It cannot be used.
     Unusable(String),
@@ -35,17 +38,17 @@ pub(crate) enum FolderNote {
 /// The settings of a folder's pictures.
 type Outcome = Result<Arc<Layers>, Arc<FolderError>>;
 
-/// What the files from an input folder down to one below it say.
+/// The merged content of the files from an input folder down to one below it.
 #[derive(Default)]
 struct Layers {
     written: Written,
-    /// The folder of the innermost file that says what has one histogram.
+    /// The folder of the innermost file that sets `--together`.
     together_in: Option<PathBuf>,
     /// `None` if there are no files.
     settings: Option<Arc<PictureSettings>>,
 }
 
-/// A folder that was looked at.
+/// A folder that was examined.
 struct Known {
     /// The state of its file then, if it had one.
     file: Option<FileState>,
@@ -54,13 +57,13 @@ struct Known {
 }
 
 impl Known {
-    /// Returns whether it should be looked at again even if its file is the same.
+    /// Returns whether it should be examined again even if its file is the same.
     fn is_doubtful(&self) -> bool {
         self.outcome.is_err() && self.at.elapsed() >= DISTRUSTED
     }
 }
 
-/// What tells one state of a file from another.
+/// The state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileState {
     identity: Identity,
@@ -73,9 +76,9 @@ struct FileState {
 pub(crate) struct FolderSettings {
     /// By input folder, and by folder below it.
     known: HashMap<PathBuf, HashMap<PathBuf, Known>>,
-    /// By what files say: folders that say the same share what was made of it.
+    /// By the content of files: folders with the same content share the resolved settings.
     resolved: HashMap<String, PictureSettings>,
-    /// By folder, why its settings cannot be used, as far as that was said.
+    /// By folder, why its settings cannot be used, as last reported.
     told: HashMap<PathBuf, String>,
     changed: Vec<PathBuf>,
     notes: Vec<FolderNote>,
@@ -84,7 +87,7 @@ pub(crate) struct FolderSettings {
 }
 
 impl FolderSettings {
-    /// Returns what holds for an input that has the path `below` below its input folder.
+    /// Returns the settings of an input with the path `below` below its input folder.
     ///
     /// # Errors
     /// When a file on the way cannot be used.
@@ -94,7 +97,7 @@ impl FolderSettings {
         input: &Path,
         below: &Path,
     ) -> Result<Arc<PictureSettings>, Arc<FolderError>> {
-        // Not while they are gone through: a folder is only known together with those above it.
+        // Not during the lookups: a folder is only known together with those above it.
         self.known.values_mut().filter(|known| known.len() >= MOST).for_each(HashMap::clear);
         let own = match (root_of(input, below), input.parent()) {
             (Some(root), Some(folder)) if settings.folder_settings => {
@@ -105,7 +108,7 @@ impl FolderSettings {
         Ok(own.unwrap_or_else(|| Arc::clone(&settings.picture)))
     }
 
-    /// Does the same as [`FolderSettings::of`], and looks whether any of the files is another by now.
+    /// Does the same as [`FolderSettings::of`], and checks whether any of the files has changed.
     ///
     /// # Errors
     /// When a file on the way cannot be used.
@@ -143,12 +146,12 @@ impl FolderSettings {
         std::mem::take(&mut self.changed)
     }
 
-    /// Returns what is to be told about the files, since the last call.
+    /// Returns the notes about the files since the last call.
     pub(crate) fn take_notes(&mut self) -> Vec<FolderNote> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Returns why files cannot be used, of some of those that are still there.
+    /// Returns why files cannot be used, for some of the existing ones.
     pub(crate) fn unusable(&mut self) -> Vec<String> {
         self.told.retain(|folder, _| state(folder).is_some());
         let mut told: Vec<_> = self.told.values().cloned().collect();
@@ -157,7 +160,8 @@ impl FolderSettings {
         told
     }
 
-    /// Returns a sentence about a flag that neither the settings nor any folder's that was read give an effect, unless one could not be read.
+    /// Returns a sentence about a flag without an effect, by the settings and by those of all
+    /// folders that were read, unless one could not be read.
     pub(crate) fn idle_flag(&mut self, settings: &Settings) -> Option<String> {
         let mut idle = left_to_folders(settings, &Written::default()).into_iter();
         let (_, why) = idle.find(|(flag, _)| !self.effective.contains(flag))?;
@@ -172,7 +176,7 @@ impl FolderSettings {
             Some(parent) if folder != root && parent.starts_with(root) => self.layers(settings, root, parent),
             _ => Ok(Arc::default()),
         };
-        // Before it is read: what is written meanwhile makes it another.
+        // Before it is read: a write meanwhile changes its state.
         let file = state(folder);
         let outcome = match (above, file) {
             (Ok(above), Some(_)) => {
@@ -213,7 +217,7 @@ impl FolderSettings {
         Ok(Arc::new(Layers { written: layered, together_in, settings: Some(made) }))
     }
 
-    /// Says why settings cannot be used, unless that was said before.
+    /// Adds a note why settings cannot be used, unless it repeats the last one.
     fn note_outcome(&mut self, folder: &Path, outcome: &Outcome) {
         let why = outcome.as_ref().err().map(ToString::to_string);
         if self.told.get(folder) != why.as_ref() {
@@ -241,7 +245,8 @@ impl FolderSettings {
     }
 }
 
-/// Returns the flags that have no effect below a folder whose files, and those of the folders above it, say this, each with a sentence about it.
+/// Returns the flags that have no effect below a folder, given the merged settings files of it and
+/// the folders above it, each with a sentence about it.
 fn left_to_folders(settings: &Settings, folders: &Written) -> Vec<(&'static str, String)> {
     settings.flags.left_to_folders(&settings.written_below(folders))
 }
@@ -250,7 +255,7 @@ fn flags_of(idle: Vec<(&'static str, String)>) -> impl Iterator<Item = &'static 
     idle.into_iter().map(|(flag, _)| flag)
 }
 
-/// Returns the state of a folder's file; `None` if there is none.
+/// Returns the state of a folder's file; `None` if it has none.
 fn state(folder: &Path) -> Option<FileState> {
     match folder_file::metadata(folder) {
         Ok(metadata) => Some(FileState {
@@ -284,14 +289,14 @@ mod tests {
         }
 
         fn write(&self, folder: &str, text: &str) {
-            // A new file each time, for several may be written within a tick of the clock.
+            // A new file each time, as several may be written within a tick of the clock.
             let (new, path) =
                 (self.place.path().join("new"), self.place.path().join(folder).join(FOLDER_SETTINGS));
             fs::write(&new, text).unwrap();
             fs::rename(new, path).unwrap();
         }
 
-        /// Returns the keys that hold for a picture below `in`, or why there are none.
+        /// Returns the keys that hold for a picture below `in`, or the reason why there are none.
         fn now(&mut self, below: &str) -> String {
             let input = self.place.path().join("in").join(below);
             match self.folders.of_now(&self.settings, &input, Path::new(below)) {
@@ -341,7 +346,7 @@ mod tests {
         );
         assert_eq!(case.folders.take_notes(), [FolderNote::Unusable(why[0].clone())]);
         assert_eq!(case.folders.unusable(), [why[0].clone()]);
-        // Without a change it is looked at again after a while, and not said again.
+        // Without a change it is checked again after a while, and not reported again.
         let known = case.folders.known.values_mut().flat_map(HashMap::values_mut);
         let long_ago = Instant::now().checked_sub(DISTRUSTED).unwrap();
         known.for_each(|known| known.at = long_ago);

@@ -1,4 +1,5 @@
-//! Whether a file has holes: parts that were never written, or that a copy left out, and that read as zeros.
+//! Detects holes in a file: parts that were never written, or that a copy left out, and that read
+//! as zeros.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +10,8 @@ use rustix::fs::{SeekFrom, seek};
 use super::filesystem::{FileSystem, Finding};
 use crate::fs::input::open;
 
-/// Returns whether an open file has holes, as far as its file system tells: many that other machines share tell of none. The file's position
-/// is its beginning afterwards.
+/// Returns whether an open file has holes that its file system reports: many shared ones report
+/// none. Afterwards the file's position is at its beginning.
 pub(crate) fn has_holes(file: &File) -> bool {
     let (Ok(system), Ok(metadata)) = (FileSystem::of_file(file), file.metadata()) else { return false };
     match system.holes {
@@ -18,7 +19,7 @@ pub(crate) fn has_holes(file: &File) -> bool {
         Finding::SparseSeek if metadata.blocks().saturating_mul(512) >= metadata.len() => return false,
         Finding::SparseSeek | Finding::Seek => {}
     }
-    // An empty file has none, and no place to look for one.
+    // An empty file has no hole, and no offset to search from.
     let found = seek(file, SeekFrom::Hole(0)).is_ok_and(|at| at < metadata.len());
     seek(file, SeekFrom::Start(0)).is_ok() && found
 }

@@ -1,4 +1,4 @@
-//! Pictures to process, and in which portions they are handed over.
+//! Pictures to process, and the portions in which they are handed over.
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -21,15 +21,15 @@ use codec::{self, Format, Limits};
 /// One picture to process.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its place in the list, from 0; 0 in a service, which has no list.
+    /// Its index in the list; 0 in a service, which has no list.
     pub number: usize,
-    /// The name of the series or group that it belongs to, where that matters.
+    /// The name of its series or group, where that matters.
     pub group: Option<Arc<OsStr>>,
-    /// The slice that it is of a volume of several files.
+    /// Its place as a slice of a volume of several files.
     pub slice: Option<FileSlice>,
-    /// What its output is to look like.
+    /// The settings that decide how its output looks.
     pub settings: Arc<PictureSettings>,
-    /// What tells its mask from other states of it, if it has one.
+    /// The state of its mask, if it has one.
     pub mask: Option<Digest>,
     /// The file to read.
     pub input: PathBuf,
@@ -45,9 +45,9 @@ pub struct Job {
     pub lasting_inodes: bool,
     /// The state of the input when it was taken, if known. No output of another state is published.
     pub stamp: Option<Stamp>,
-    /// What is known of its output if that is there already, and was made with other settings.
+    /// Facts about its output if that exists and was made with other settings.
     pub remakes: Option<Remake>,
-    /// Whether its output may take the place of a file.
+    /// Whether its output may replace a file.
     pub replaces: bool,
     /// The input's content, if it came from standard input.
     pub spooled: Option<Spooled>,
@@ -55,7 +55,7 @@ pub struct Job {
     pub object: Option<Arc<Object>>,
     /// The input's content, if it is an image in object storage.
     pub image: Option<Arc<StoredImage>>,
-    /// What its output replaces in object storage, if that is known.
+    /// The object that its output replaces, if known.
     pub replaced: Option<Version>,
     /// Whether a report shows it.
     pub is_shown: bool,
@@ -64,7 +64,8 @@ pub struct Job {
 /// An output that is made again, with other settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remake {
-    /// By which flags these differ from those that it was made with, in words, if they are known.
+    /// The flags by which the settings differ from those of the old output, in words, if these are
+    /// known.
     pub difference: Option<String>,
 }
 
@@ -112,55 +113,58 @@ impl Job {
         of_object.or_else(|| self.image.as_ref().map(|image| image.stamp()))
     }
 
-    /// Returns the digest of all that decides what its output looks like.
+    /// Returns the digest of all that decides how its output looks.
     pub fn digest(&self) -> Digest {
         self.settings.digest().with(self.mask)
     }
 
-    /// Returns a text of all that decides what its output looks like and whether it has one, to compare.
+    /// Returns a text to compare, of all that decides whether and how its output is written.
     pub fn fingerprint(&self, limits: &Limits) -> String {
         self.settings.fingerprint(self.mask, limits)
     }
 
-    /// Returns whether it is a failure if the file's content is not a picture. Other files are to be expected in a folder, unless their
-    /// name promises a picture; a file given by name has to be one.
+    /// Returns whether a file that is not a picture is a failure. In a folder such files are to be
+    /// expected, unless they have names of pictures; a file given by name has to be a picture.
     pub fn must_be_a_picture(&self) -> bool {
         self.named || promises_a_picture(&self.input)
     }
 }
 
-/// How many jobs per thread are sorted by size at the end of a list: enough that the last ones are small.
+/// The number of jobs per thread that are sorted by size at the end of a list: enough to make the
+/// last ones small.
 const EVENED: usize = 8;
 
-/// Sorts the end of the list by size, the largest files first, so that the threads finish together: none has a large picture left while the
-/// others are idle (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+/// Sorts the end of the list by size, the largest files first, which lets the threads finish
+/// together: none has a large picture left while the others are idle (R. L. Graham, Bounds on
+/// Multiprocessing Timing Anomalies, 1969).
 pub fn balance_tail(jobs: &mut [Job], threads: usize) {
     let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
     jobs[end..].sort_by_key(|job| Reverse(job.bytes));
 }
 
-/// Has the objects of these jobs fetched before their turn, but for those that are longer than the limit.
+/// Requests that the objects of these jobs are fetched before their turn, except those longer than
+/// the limit.
 pub(crate) fn fetch_ahead(jobs: &[Job], settings: &Settings) {
     let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
     store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
 }
 
-/// How much there is to do, as far as that is known beforehand.
+/// The amount of work, as far as it is known beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// How many pictures there are at most.
+    /// The most pictures that there can be.
     pub pictures: usize,
     /// Whether any of them may have several pages.
     pub have_pages: bool,
-    /// How many bytes the JPEGs among them have at most, judging by their names.
+    /// The most bytes that the JPEGs among them have, judging by their names.
     pub jpeg_bytes: u64,
 }
 
 impl Workload {
-    /// That of a service: whatever comes.
+    /// The workload of a service, which is unknown.
     pub const ENDLESS: Self = Self { pictures: usize::MAX, have_pages: true, jpeg_bytes: u64::MAX };
 
-    /// Returns that of these jobs.
+    /// Returns the workload of these jobs.
     pub fn of(jobs: &[Job]) -> Self {
         let jpegs = jobs.iter().filter(|job| Format::of_name(&job.input) == Some(Format::Jpeg));
         Self {
@@ -170,22 +174,23 @@ impl Workload {
         }
     }
 
-    /// Returns how many of so many threads find something to do at the same time.
+    /// Returns how many of this many threads find work at the same time.
     pub fn occupies(self, threads: usize) -> usize {
         if self.have_pages { threads } else { threads.min(self.pictures) }
     }
 }
 
-/// Jobs in their original order, with consecutive small ones in batches: handing one over costs as much as doing it. A small file may be a
-/// large picture, so batches get smaller as fewer jobs are left for each thread (guided self-scheduling: C. D. Polychronopoulos and D. J.
-/// Kuck, 1987).
+/// Jobs in their original order, with consecutive small ones in batches: handing one over costs as
+/// much as doing it. A small file may be a large picture: batches get smaller as fewer jobs are
+/// left for each thread (guided self-scheduling: C. D. Polychronopoulos and D. J. Kuck, 1987).
 pub struct Batches {
     jobs: Peekable<vec::IntoIter<Job>>,
     threads: usize,
 }
 
 impl Batches {
-    /// The most bytes in a batch of several files. Stages work on a few batches at a time, so this also limits what a stop waits for.
+    /// The most bytes in a batch of several files. Stages work on a few batches at a time, which
+    /// also limits the wait for a stop.
     pub(crate) const MAX_BYTES: u64 = 256 * 1024;
     /// The most files in a batch.
     pub(crate) const MAX: usize = 32;
@@ -216,7 +221,7 @@ impl Iterator for Batches {
         Some(batch)
     }
 
-    /// Bounds the number of batches: none is empty, so there are no more of them than jobs.
+    /// Bounds the number of batches by that of jobs, as no batch is empty.
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::from(self.jobs.len() > 0), Some(self.jobs.len()))
     }

@@ -25,21 +25,22 @@ pub(super) fn read(list: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(parse(&bytes))
 }
 
-/// Returns the paths in the content of a list: what is between NUL bytes if there is any, else every line.
+/// Returns the paths in the content of a list: the texts between NUL bytes if there are any, else
+/// every line.
 fn parse(bytes: &[u8]) -> Vec<PathBuf> {
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     let names = bytes.split(|&byte| byte == end).filter(|name| !name.is_empty());
     names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
 }
 
-/// The input folders, in which listed files are looked for.
+/// The input folders that listed files have to be in.
 pub(super) struct Folders<'a>(Vec<Folder<'a>>);
 
 struct Folder<'a> {
     /// As the user named it.
     named: &'a Path,
     absolute: PathBuf,
-    /// Without links.
+    /// The path without links.
     canonical: PathBuf,
 }
 
@@ -53,7 +54,7 @@ impl<'a> Folder<'a> {
 }
 
 impl<'a> Folders<'a> {
-    /// Returns those of these inputs.
+    /// Returns the folders that these inputs are.
     ///
     /// # Errors
     /// When one of them is no folder.
@@ -69,12 +70,13 @@ impl<'a> Folders<'a> {
         folders.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns whether one of them contains a folder, whose path must be without links.
+    /// Returns whether one of them contains a folder, given by a path without links.
     pub(super) fn contain(&self, canonical: &Path) -> bool {
         self.0.iter().any(|folder| canonical.starts_with(&folder.canonical))
     }
 
-    /// Returns the input folder that a listed file lies in, and its path below that; `None` if it lies in none.
+    /// Returns the input folder of a listed file, and its path below that; `None` if it is outside
+    /// all of them.
     pub(super) fn place(&self, listed: &Path) -> Option<(&'a Path, PathBuf)> {
         let absolute = std::path::absolute(listed).ok()?;
         let as_written = self.0.iter().find_map(|folder| {

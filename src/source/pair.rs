@@ -1,4 +1,4 @@
-//! An input and its output, and whether there is anything to do.
+//! An input and its output, and the decision whether there is work to do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ pub(super) struct Pair {
     pub(super) input: PathBuf,
     pub(super) output: PathBuf,
     pub(super) named: bool,
-    /// What the output is to look like.
+    /// The settings that decide how the output looks.
     pub(super) own: Arc<PictureSettings>,
     /// The state of the input.
     pub(super) state: InputState,
     pub(super) spooled: Option<Spooled>,
     pub(super) object: Option<Arc<Object>>,
     pub(super) image: Option<Arc<StoredImage>>,
-    /// What there is at the place of the output, if that is in object storage.
+    /// The object in the place of the output, if that is in object storage.
     pub(super) stored: Option<Found>,
 }
 

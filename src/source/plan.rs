@@ -1,4 +1,4 @@
-//! What a scan leads to.
+//! The result of a scan.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use codec::Object;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Skip {
-    /// Its output was made from it with these settings, or the ledger knows that it is done.
+    /// Its output was made from it with these settings, or the ledger has it as done.
     AlreadyDone,
     /// Neither its content nor its name is that of a picture.
     NotAPicture,
@@ -25,10 +25,10 @@ pub enum Skip {
     LinkLoop,
     /// It is a folder in a list of files.
     ListedFolder,
-    /// It is a DICOM object that is no picture.
+    /// It is a DICOM object without a picture.
     #[serde(untagged)]
     Object(Object),
-    /// Its name is reserved, and no glob asks for it.
+    /// Its name is reserved, and no glob spells it.
     #[serde(untagged)]
     Reserved(Purpose),
 }
@@ -38,14 +38,14 @@ pub enum Skip {
 pub struct Skipped {
     /// The file or folder.
     pub input: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: Skip,
-    /// Its output, if it is done already.
+    /// Its output, if it is already done.
     pub output: Option<PathBuf>,
 }
 
 impl Skipped {
-    /// Returns that a picture is done already, with this output.
+    /// Returns the entry of a picture that is already done, with this output.
     pub(crate) fn done(input: PathBuf, output: PathBuf) -> Self {
         Self { input, why: Skip::AlreadyDone, output: Some(output) }
     }
@@ -60,7 +60,7 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// The files and folders that cannot be processed, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
-    /// What the user should know about the inputs, as sentences.
+    /// Notes about the inputs for the user, as sentences.
     pub notes: Vec<String>,
 }
 

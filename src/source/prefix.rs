@@ -1,4 +1,5 @@
-//! `--prefix-folder`: the outputs of each input folder lie in a folder of their own, which has the input folder's name.
+//! `--prefix-folder`: the outputs of each input folder lie in a folder of their own, which has the
+//! input folder's name.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -8,12 +9,13 @@ use crate::error::Error;
 use crate::fs::paths::{Shown, are_same};
 use crate::ledger;
 
-/// The input folders, each with the name of its folder for outputs; empty without `--prefix-folder`.
+/// The input folders, each with the name of its folder for outputs; empty without
+/// `--prefix-folder`.
 #[derive(Clone, Debug, Default)]
 pub struct Prefixes(Vec<(PathBuf, OsString)>);
 
 impl Prefixes {
-    /// Returns those of these input folders.
+    /// Returns the names for these input folders.
     ///
     /// # Errors
     /// When a folder has no name to use, or two have the same.
@@ -40,7 +42,8 @@ impl Prefixes {
         self.0.is_empty()
     }
 
-    /// Returns where the file `input` belongs below the output folder, if it has the path `below` below its input folder.
+    /// Returns the place of the file `input` below the output folder, if it has the path `below`
+    /// below its input folder.
     pub fn placed<'p>(&self, input: &Path, below: &'p Path) -> Cow<'p, Path> {
         match self.0.iter().find(|(folder, _)| input.strip_prefix(folder) == Ok(below)) {
             Some((_, name)) => Path::new(name).join(below).into(),

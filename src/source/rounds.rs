@@ -1,5 +1,6 @@
-//! Folders in object storage, which announce nothing: they are listed in rounds, each a run of its own, until the user stops that. Owns what is
-//! known from one round to the next; what is done with what is new is for others.
+//! Folders in object storage, which announce no changes: they are listed in rounds, each a run of
+//! its own, until the user stops that. The module keeps the state between rounds; the caller
+//! processes the new objects.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,15 +16,16 @@ use crate::error::Error;
 use crate::fs::paths::Shown;
 use crate::fs::stamp::Stamp;
 
-/// How often the folders are listed unless `--poll` says.
+/// The interval of listings without `--poll`.
 const POLL: Duration = Duration::from_secs(30);
-/// Why images that are folders are not followed: nothing tells when one is complete.
+/// Why images that are folders are not followed: there is no sign that one is complete.
 pub(crate) const NO_IMAGE_FOLDERS: &str =
     "--watch takes objects, each of which appears whole; run histeqd on it without --watch";
-/// How often a stop is looked for.
+/// The interval of checks for a stop.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Does rounds until asked to stop. Each returns how long to wait for the next, or that there is none; `waits` is called meanwhile, again and again.
+/// Does rounds until asked to stop. Each returns the pause before the next, or `None` to end;
+/// `waits` is called repeatedly meanwhile.
 ///
 /// # Errors
 /// That of a round.
@@ -43,12 +45,12 @@ pub(crate) fn follow(
     Ok(())
 }
 
-/// What is known from one round to the next.
+/// The state between rounds.
 pub(crate) struct Rounds {
     settings: Settings,
     /// The objects that are not handed on again in these states.
     passed: HashMap<PathBuf, Stamp>,
-    /// What was said of an input or folder, so that it is not said again in every round.
+    /// The last message logged about each input or folder, which is not repeated in every round.
     told: HashMap<PathBuf, String>,
 }
 
@@ -62,25 +64,26 @@ impl Rounds {
         &self.settings
     }
 
-    /// Returns how long after a round the next one is.
+    /// Returns the pause between rounds.
     pub(crate) fn pause(&self) -> Duration {
         self.settings.service.poll.unwrap_or(POLL)
     }
 
-    /// Goes on with other settings, which may do what was passed over.
+    /// Continues with other settings, which may process objects that were skipped before.
     pub(crate) fn reload(&mut self, settings: Settings) {
         self.settings = of_a_round(settings);
         self.passed.clear();
     }
 
-    /// Takes those out of all jobs that a listing found which were passed over in their state. Forgets what it did not find.
+    /// Removes the jobs that were skipped before in the same state, given all jobs that a listing
+    /// found. Forgets skipped objects that are not among them.
     pub(crate) fn without_passed(&mut self, mut jobs: Vec<Job>) -> Vec<Job> {
         let mut before = std::mem::take(&mut self.passed);
         jobs.retain(|job| !self.is_passed(&mut before, &job.input, job.listed_state()));
         jobs
     }
 
-    /// Returns whether an object was passed over `before` in this state, and keeps it in mind if so.
+    /// Returns whether an object was skipped `before` in this state, and remembers it if so.
     fn is_passed(
         &mut self,
         before: &mut HashMap<PathBuf, Stamp>,
@@ -92,12 +95,13 @@ impl Rounds {
         known.is_some()
     }
 
-    /// Has an object passed over as long as it is in this state.
+    /// Skips an object as long as it is in this state.
     pub(crate) fn pass(&mut self, input: PathBuf, state: Stamp) {
         self.passed.insert(input, state);
     }
 
-    /// Says what failed in a round, unless the one before has said so, and which folders are there again.
+    /// Logs the failures of a round, unless the one before had the same, and the folders that have
+    /// come back.
     pub(crate) fn tell(&mut self, lead: &str, failed: HashMap<PathBuf, String>) {
         for (path, why) in failed.iter().filter(|(path, why)| self.told.get(*path) != Some(*why)) {
             warn!("{lead}{}: {why}", Shown(path));
@@ -113,7 +117,8 @@ impl Rounds {
     }
 }
 
-/// Returns the settings of one round: it ends, and a bucket that is gone ends all of it, not only a picture.
+/// Returns the settings of one round: it ends, and a bucket that is gone ends all of it, not only a
+/// picture.
 fn of_a_round(settings: Settings) -> Settings {
     Settings { never_ends: false, ..settings }
 }

@@ -1,4 +1,5 @@
-//! Turns inputs into a list of jobs that is complete, and free of collisions, before any work starts.
+//! Turns inputs into a list of jobs that is complete, and free of collisions, before any work
+//! starts.
 
 mod candidates;
 mod found;
@@ -33,19 +34,25 @@ use found::{Candidate, Found};
 
 /// Lists the pictures to process.
 ///
-/// - Folders are searched recursively, except for hidden files and folders (a leading dot); the output folder is never entered, and names
-///   that systems and programs keep for themselves are left out unless `--include` spells them.
-/// - The tree below an input folder is mirrored below the output folder, or with `--prefix-folder` below the folder there that has the
-///   input folder's name; a file given by name goes directly into it.
-/// - An input whose output was made from it with these settings is skipped, unless all outputs are to be overwritten.
-/// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
-/// - A folder's pictures have the settings that the files of it and of the folders above it say.
-/// - With `--files-from`, only the listed files of the folders are looked at. With `--shard`, the rest is left to others.
+/// - Folders are searched recursively, except for hidden files and folders (a leading dot); the
+///   output folder is never entered, and names that systems and programs reserve are left out
+///   unless `--include` spells them.
+/// - The tree below an input folder is mirrored below the output folder, or with `--prefix-folder`
+///   below the folder there that has the input folder's name; a file given by name goes directly
+///   into it.
+/// - An input is skipped if its output was made from it with these settings, unless all outputs are
+///   to be overwritten.
+/// - Inputs that would share an output, or would have their output replace an input, are refused,
+///   each with the other's name.
+/// - A folder's pictures have the settings in the files of it and of the folders above it.
+/// - With `--files-from`, only the listed files of the folders are examined. With `--shard`, the
+///   rest is left to others.
 ///
-/// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a stop is requested meanwhile.
+/// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a
+/// stop is requested meanwhile.
 ///
 /// # Errors
-/// When the request as a whole makes no sense, or the output folder cannot be used.
+/// When the request as a whole is invalid, or the output folder cannot be used.
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
@@ -74,7 +81,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     plan.notes.extend(folders.take_notes().into_iter().filter_map(|note| match note {
         FolderNote::Idle(text) => Some(text),
         FolderNote::Says(text) => is_verbose.then_some(text),
-        // Its pictures fail for it.
+        // Its pictures fail with this reason.
         FolderNote::Unusable(_) => None,
     }));
     let prefixes = prefixes(settings)?;
@@ -92,7 +99,8 @@ fn prefixes(settings: &Settings) -> Result<Prefixes, Error> {
     Prefixes::of(&folders.cloned().collect::<Vec<_>>())
 }
 
-/// Returns whether an input is a folder. A URL is one unless its name is that of a picture, for a server is not asked here.
+/// Returns whether an input is a folder. A URL is one unless its name is that of a picture: no
+/// server is asked here.
 pub(crate) fn is_folder(input: &Path) -> bool {
     if store::is_url(input) { !objects::names_picture(input) } else { input.is_dir() }
 }
@@ -120,7 +128,7 @@ struct Search<'a> {
     stop: &'a Stop,
     /// For each device, whether its file system keeps inode numbers.
     lasting_inodes: HashMap<u64, bool>,
-    /// What folders say of their pictures.
+    /// The folders' own settings for their pictures.
     folders: FolderSettings,
     found: Vec<Found>,
     plan: Plan,
@@ -142,7 +150,7 @@ impl Search<'_> {
                 )));
             }
             Ok(_) if codec::is_image_folder(input) => {
-                // That of the current folder is not in its path.
+                // For the current folder, the name is not in its path.
                 let real = input.canonicalize().unwrap_or_default();
                 let name = input.file_name().or(real.file_name()).unwrap_or_default();
                 self.image(input, Path::new(name), true);
@@ -161,7 +169,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Takes what comes from standard input, once however often it is named.
+    /// Takes standard input as a picture, once however often it is named.
     fn standard_input(&mut self) -> Result<(), Error> {
         let input = Path::new(STANDARD_INPUT);
         if self.found.iter().any(|found| found.spooled.is_some()) {
@@ -234,7 +242,8 @@ impl Search<'_> {
             }
     }
 
-    /// Returns whether a listed file is a link that is not to be followed, or lies behind one.
+    /// Returns whether a listed file is a link that is not to be followed, or is reached through
+    /// one.
     fn is_behind_refused_link(&self, path: &Path) -> bool {
         match self.selection.links {
             Links::Follow => false,
@@ -243,10 +252,10 @@ impl Search<'_> {
         }
     }
 
-    /// Takes the files of a list by the rules for those that a search finds.
+    /// Takes the files of a list by the rules for files that a search finds.
     fn list(&mut self, list: &Path, settings: &Settings) -> Result<(), Error> {
         let folders = list::Folders::of(&settings.inputs)?;
-        // Only if files of a list can lie in it.
+        // Needed only if files of a list can lie in it.
         let out = settings.out.canonicalize().ok().filter(|out| folders.contain(out));
         for listed in list::read(list)? {
             if self.stop.asked() {
@@ -312,8 +321,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns whether something unreadable below an input folder would have been looked at: a dangling link by the rules for files,
-    /// anything else by those for folders.
+    /// Returns whether an unreadable entry below an input folder would have been examined: a
+    /// dangling link by the rules for files, any other by the rules for folders.
     fn matters(&self, path: &Path, root: &Path) -> bool {
         let below = below(path, root);
         let selected = if path.is_symlink() {
@@ -397,7 +406,8 @@ impl Search<'_> {
     }
 }
 
-/// Decides about an entry of an input folder, or the folder itself. What is hidden, and the output folder, are never selected.
+/// Decides about an entry of an input folder, or the folder itself. Hidden entries, and the output
+/// folder, are never selected.
 fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> Choice {
     let below = below(entry.path(), root);
     if entry.depth() == 0 {
@@ -417,7 +427,7 @@ fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Iden
     }
 }
 
-/// Returns why images that are folders cannot be done with these settings, if they cannot.
+/// Returns why images that are folders cannot be processed with these settings, if they cannot.
 fn why_no_image_folder(settings: &Settings) -> Option<&'static str> {
     if settings.picture.masks.is_some() {
         return Some("--mask is for files; leave --mask out for it");
@@ -432,7 +442,7 @@ fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
 }
 
-/// Returns whether a shell would replace a path by the names that match it.
+/// Returns whether a shell would expand a path to matching names.
 fn is_glob(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
 }

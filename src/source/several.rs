@@ -1,4 +1,5 @@
-//! Whether a file has several pages or frames, where what its output is called depends on it.
+//! The test whether a file has several pages or frames, for where the name of its output depends on
+//! it.
 
 use std::path::Path;
 

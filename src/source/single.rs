@@ -1,4 +1,4 @@
-//! Pictures whose outputs are known.
+//! Pictures with known outputs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,11 +18,11 @@ use crate::error::{PictureError, Refusal};
 use crate::picture::record::Record;
 use crate::publish::PublishError;
 
-/// Returns the job of making this output of this input; `None` if that was done with its `own` settings. `named` is whether a user named the
-/// input itself.
+/// Returns the job of making this output from this input; `None` if that was done with its `own`
+/// settings. `named` is whether a user named the input itself.
 ///
 /// # Errors
-/// When the input cannot be taken, or a store does not tell what is at the place of the output.
+/// When the input cannot be taken, or a store does not answer about the place of the output.
 pub fn single(
     input: PathBuf,
     output: PathBuf,
@@ -34,7 +34,7 @@ pub fn single(
     objects.job(input, output, named, own)
 }
 
-/// What object storage has at the places of some inputs and outputs of a run.
+/// The objects in the places of some inputs and outputs of a run.
 pub struct Objects<'s> {
     settings: &'s Settings,
     found: HashMap<PathBuf, Result<(Bucket, Option<Found>), store::Error>>,
@@ -43,7 +43,7 @@ pub struct Objects<'s> {
 }
 
 impl<'s> Objects<'s> {
-    /// Looks at those of these paths that are in object storage, many at once.
+    /// Looks up the paths that are in object storage, many at once.
     pub fn find<'p>(paths: impl IntoIterator<Item = &'p Path>, settings: &'s Settings) -> Self {
         let mut found = HashMap::new();
         let mut by_bucket: HashMap<String, Vec<(PathBuf, Url)>> = HashMap::new();
@@ -66,7 +66,7 @@ impl<'s> Objects<'s> {
         Self { settings, found, lasting_inodes: HashMap::new() }
     }
 
-    /// As [`single`], of paths that were among those looked at.
+    /// As [`single`], for paths that were looked up.
     ///
     /// # Errors
     /// As of [`single`].
@@ -84,7 +84,7 @@ impl<'s> Objects<'s> {
         Ok(pair.job(0, self.settings).ok())
     }
 
-    /// Returns whether there is an object at the place of an output that histeqd did not write.
+    /// Returns whether an object that histeqd did not write is in the place of an output.
     pub fn is_of_others(&self, output: &Path) -> bool {
         self.at(output).ok().flatten().is_some_and(|(_, there)| {
             let record = Record::of_found(&there);

@@ -1,4 +1,5 @@
-//! Standard input as a picture. It is kept in an unnamed temporary file, because decoders seek and may begin anew.
+//! Standard input as a picture. It is kept in an unnamed temporary file, because decoders seek and
+//! may begin again.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
@@ -15,10 +16,10 @@ use codec::{CodecError, Limits};
 /// The input that stands for standard input. A file of that name is `./-`.
 pub const STANDARD_INPUT: &str = "-";
 
-/// How often a stop is noticed while nothing arrives.
+/// The interval of checks for a stop while no data arrives.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What came from standard input.
+/// The data from standard input.
 #[derive(Clone, Debug)]
 pub struct Spooled(Arc<File>);
 
@@ -31,11 +32,11 @@ impl PartialEq for Spooled {
 impl Eq for Spooled {}
 
 impl Spooled {
-    /// Reads all of `stdin`, or as much as is there before a stop is requested. The inner error is the picture's: there is more than the
-    /// limits allow, or it cannot be read.
+    /// Reads all of `stdin`, or as much as is there before a stop is requested. The inner error is
+    /// the picture's: there is more than the limits allow, or it cannot be read.
     ///
     /// # Errors
-    /// When it is a terminal, or there is no room for what it has.
+    /// When it is a terminal, or there is no room for its data.
     pub(super) fn read(
         stdin: &mut File,
         limits: &Limits,
@@ -79,7 +80,7 @@ pub(super) fn standard_input() -> io::Result<File> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
-/// Reads what arrives; returns its length, or `None` if nothing arrives for a moment.
+/// Reads the data that arrives; returns its length, or `None` if no data arrives for a moment.
 fn next(stdin: &mut File, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let mut fds = [PollFd::new(stdin, PollFlags::IN)];
     if poll(&mut fds, Some(&PAUSE))? == 0 {

@@ -1,4 +1,4 @@
-//! How a run is asked to end.
+//! The request to end a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

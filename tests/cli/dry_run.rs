@@ -1,4 +1,4 @@
-//! What `--dry-run` says that a run would do, without doing it.
+//! The report of `--dry-run` on the actions of a run, without doing them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! `histeqd explain`: with which settings outputs were made, and by which the outputs that a run makes again differ.
+//! `histeqd explain`: the settings that outputs were made with, and the differences of settings in
+//! outputs that a run makes again.
 
 use std::fs;
 
@@ -10,7 +11,8 @@ use crate::harness::{DULL, Place, skipped};
 const RECORD: &str = "user.histeqd";
 const SETTINGS: &str = "user.histeqd.settings";
 
-/// Returns a place with pictures; reports a skip and returns `None` where the file system has no attributes.
+/// Returns a place with pictures; reports a skip and returns `None` where the file system has no
+/// attributes.
 fn place_or_skip(pictures: &[&str]) -> Option<Place> {
     let place = Place::with(pictures);
     place.file("probe", "");
@@ -80,7 +82,7 @@ fn of_outputs_of_older_versions_it_says_what_is_known() {
         .prints("): by an older version, or because they are long or name files\n");
     assert_eq!(explained(&place, "done/a.pgm")["settings"], serde_json::Value::Null);
 
-    // The ledger knows them since long ago, and which input it was.
+    // The ledger has always had them, and the input.
     make("kept", "--resume");
     let ran = place.run("explain kept/a.pgm");
     ran.exits(0)
@@ -94,7 +96,7 @@ fn of_outputs_of_older_versions_it_says_what_is_known() {
     place.file("kept/a.pgm", "of another length");
     assert_eq!(explained(&place, "kept/a.pgm")["unchanged"], false);
 
-    // What it knows of another output of that name does not count.
+    // Its entry on another output of that name does not count.
     make("both", "--resume");
     place.run("in --out both --color per-channel --overwrite").exits(0);
     removexattr(place.path("both/a.pgm"), SETTINGS).unwrap();
@@ -133,7 +135,7 @@ fn what_is_made_again_is_told_before_and_after_with_the_flags_that_differ() {
     ran.says(&format!("Note: 2 outputs of other settings were made again: {difference}\nDone: 2 pictures"));
     assert!(ran.stderr().find(&again) < ran.stderr().find("done: in/a.pgm"), "{}", ran.stderr());
 
-    // Of one of them it is not known, as of those of older versions.
+    // For one of them it is not known, as for outputs of older versions.
     removexattr(place.path("done/b.pgm"), SETTINGS).unwrap();
     let ran = place.run("in --out done --strength 0.5 --dry-run");
     ran.exits(0).says(

@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use crate::harness::{BRIGHT, Place};
 
-/// A picture that each method and each number of tiles makes something else of.
+/// A picture with a different result for each method and each number of tiles.
 pub(crate) fn ramp() -> Vec<u8> {
     let sample = |at: usize| (at % 64 * (1 + at / 1024) / 3 + 40) as u8;
     [b"P5\n64 64\n255\n".to_vec(), (0..64 * 64).map(sample).collect()].concat()
 }
 
-/// Returns what a run with these flags makes of [`ramp`].
+/// Returns the result of a run with these flags on [`ramp`].
 pub(crate) fn made_by(flags: &str) -> Vec<u8> {
     let place = Place::new();
     place.file("in/a.pgm", ramp());
@@ -77,7 +77,7 @@ fn a_flag_has_an_effect_where_a_folder_asks_for_its_method_and_is_refused_where_
     place.run("in --out out --clip-limit 8").exits(0);
     assert_eq!(place.read("out/b/a.pgm"), made_by("--method clahe --clip-limit 8"));
     assert_eq!(place.read("out/a.pgm"), made_by(""));
-    // Two flags, of which one has none anywhere.
+    // Two flags, one of them without an effect in any folder.
     let both = "in --out out --clip-limit 8 --clip-low 1";
     place.run(both).exits(2).says("--clip-low has no effect without --method stretch");
     place.run("in/a.pgm --out out --clip-limit 8").exits(2).says("--clip-limit has no effect");
@@ -163,7 +163,7 @@ fn what_is_done_stays_done_until_the_file_of_its_folder_changes() {
         place.file("in/b/histeqd.toml", "method = 'clahe'\n");
         place.run(&run).exits(0).says("Done: 1 picture,").says("Skipped: 1 already done");
         assert_eq!(place.read("out/b/1.pgm"), made_by("--method clahe"));
-        // What is spelled in another way is the same.
+        // Another spelling is the same setting.
         place.file("in/b/histeqd.toml", "method = \"CLAHE\" # the best\nclip-limit = 'auto'\n");
         place.run(&run).exits(0).says("Skipped: 2 already done");
         fs::remove_file(place.path("in/b/histeqd.toml")).unwrap();
@@ -180,7 +180,7 @@ fn a_file_with_settings_is_no_picture_whatever_is_asked_for() {
     ran.exits(0);
     assert!(!ran.stderr().contains("Skipped"), "{ran}");
     assert_eq!(place.tree("out"), ["a.bmp"]);
-    // A picture that is named has no folder.
+    // A single named picture has no folder.
     place.run("in/a.pgm --out named").exits(0);
     assert_eq!(place.tree("named"), ["a.pgm"]);
     let counted = place.run("histogram in");
@@ -214,7 +214,7 @@ fn pictures_are_counted_together_only_with_those_of_the_same_settings() {
         assert_eq!(samples(&format!("out/{folder}/2.pgm")), [170, 255], "{folder}");
     }
     assert_eq!(samples("out/c/1.pgm"), [0, 255]);
-    // Another level in the deep folder moves those of the outer one, and none elsewhere.
+    // Another level in the deep folder moves those of the outer one, but of no other folder.
     place.file("in/a/deep/2.pgm", two([50, 60]));
     let later = SystemTime::now() + Duration::from_secs(5);
     fs::File::options()
@@ -227,11 +227,11 @@ fn pictures_are_counted_together_only_with_those_of_the_same_settings() {
     assert_eq!(samples("out/a/2.pgm"), [128, 170]);
     assert_eq!(samples("out/a/deep/2.pgm"), [213, 255]);
     assert_eq!(samples("out/b/2.pgm"), [170, 255]);
-    // Folders that say the same for themselves are still apart.
+    // Folders with the same settings for themselves are still apart.
     place.file("in/b/histeqd.toml", "together = 'all'\n");
     place.run("in --out again").exits(0);
     assert_eq!(samples("again/b/1.pgm"), [0, 85]);
-    // The run's word for all is for each kind of settings.
+    // A flag of the run for all holds for each kind of settings.
     fs::remove_file(place.path("in/a/histeqd.toml")).unwrap();
     place.file("in/b/histeqd.toml", "strength = 0\n");
     place.run("in --out all --together all").exits(0);

@@ -1,4 +1,4 @@
-//! Which inputs are found, under whatever names, and which are skipped.
+//! The inputs that are found, under whatever names, and the ones that are skipped.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -105,7 +105,7 @@ fn files_of_cameras_and_microscopes_are_refused_for_what_they_are() {
     for (name, content, _) in files {
         place.file(Path::new("in").join(name), content);
     }
-    // What is in a file counts more than its name.
+    // A file's content counts more than its name.
     place.file("in/misnamed.nef", DULL);
     place.file("in/empty.arw", "");
     let ran = place.run("in --out done");

@@ -1,4 +1,4 @@
-//! What happens to the levels of pictures: strength, the clip limit of 16-bit pictures, and depth.
+//! The levels of pictures: strength, the clip limit of 16-bit pictures, and depth.
 
 use crate::harness::Place;
 
@@ -13,7 +13,7 @@ fn pgm16(samples: &[u16]) -> Vec<u8> {
     header.into_bytes().into_iter().chain(samples.iter().flat_map(|sample| sample.to_be_bytes())).collect()
 }
 
-/// Returns the samples of what [`pgm16`] writes.
+/// Returns the samples in the output of [`pgm16`].
 fn samples16(pgm: &[u8]) -> Vec<u16> {
     pgm["P5\n160 120\n65535\n".len()..].as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect()
 }
@@ -204,7 +204,7 @@ fn depth_keeps_8_bits_and_says_what_it_takes() {
         .says("my.toml:1: depth: must be one of \"keep\", \"8\"");
 }
 
-/// Returns a TIFF of 16-bit samples with white as 0, which says its highest level or not.
+/// Returns a TIFF of 16-bit samples with white as 0, with or without its highest level.
 fn white_is_zero(samples: &[u16], top: Option<u16>) -> Vec<u8> {
     let raster: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
     let width = samples.len() as u32;
@@ -241,7 +241,7 @@ fn white_as_0_is_turned_around_among_the_levels_that_there_are() {
         let pgm = b"P5\n4 1\n4095\n\x0f\xff\x00\x00\x0c\x17\x0f\xa0";
         assert_eq!(place.read("out.pgm"), pgm, "{name} {levels}");
     }
-    // The sample that is too high is that of the file.
+    // The sample in the message is that of the file.
     place
         .run("stating.tif --out no.tif --levels 1000")
         .exits(1)

@@ -1,4 +1,5 @@
-//! Measured data as users meet them: fewer levels than samples have room for, masks, and levels that are no data.
+//! Measured data as users meet them: fewer levels than the samples' bits allow, masks, and no-data
+//! values.
 
 use equalize::{
     Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel, Scratch, Tiles, equalize,
@@ -15,7 +16,7 @@ fn deep() -> Layout {
     layout(SIZE.0, SIZE.1, Pixel::Gray, Depth::Sixteen)
 }
 
-/// Returns samples of so many levels that look like those of a picture.
+/// Returns samples of this many levels that look like those of a picture.
 fn natural(levels: u16) -> Vec<u16> {
     let samples = samples(&deep(), Data::Natural, &mut Random(12));
     samples.into_iter().map(|sample| (u32::from(sample) * u32::from(levels) / 65_536) as u16).collect()
@@ -27,7 +28,7 @@ fn pgm(samples: &[u16], maxval: u16) -> Vec<u8> {
     header.into_iter().chain(samples.iter().flat_map(|sample| sample.to_be_bytes())).collect()
 }
 
-/// Returns what an operation makes of a deep picture of so many levels.
+/// Returns the result of an operation on a deep picture of this many levels.
 fn processed(samples: &[u16], method: Method, levels: u16) -> Vec<u16> {
     let mut samples = samples.to_vec();
     let operation = Operation { levels: Levels::First(levels), ..Operation::new(method) };
@@ -43,7 +44,7 @@ fn clahe(clip_limit: f64) -> Method {
     })
 }
 
-/// CLAHE whose clip limit goes by the levels that occur.
+/// Returns CLAHE with a clip limit that goes by the levels that occur.
 fn auto() -> Method {
     Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 })
 }
@@ -142,7 +143,7 @@ fn a_maxval_says_how_many_levels_there_are() {
                 assert!(place.read("done/a.pgm") == pgm(&expected, levels - 1), "{line}");
             }
         }
-        // All levels, as if nothing were said.
+        // All levels, as without the flag.
         place.run("in --out full --levels full").exits(0);
         assert!(place.read("full/a.pgm").starts_with(b"P5\n67 43\n65535\n"));
     }
@@ -169,7 +170,7 @@ fn other_formats_say_it_too_and_are_written_as_they_were() {
             .exits(0);
         let found = place.read(format!("{input}-back/a.pnm"));
         if input == "packed" {
-            // Spread over 16 bits, which the output does not tell.
+            // Spread over 16 bits, which the output does not record.
             let spread = |level: u16| ((2 * u32::from(level) * 65_535 + 4095) / (2 * 4095)) as u16;
             let wide: Vec<u16> = processed(&samples, Method::Global, 4096).into_iter().map(spread).collect();
             assert!(found == pgm(&wide, 65_535));
@@ -205,7 +206,7 @@ fn the_bits_of_formats_that_are_only_read_are_their_levels() {
         };
         let (channels, maxval, mut levels) = run("--levels auto --strength 0");
         assert_eq!(maxval, top, "{name}");
-        // As they are multiplied where nothing is asked for.
+        // The product without a request for levels.
         let spread =
             |level: &u16| ((2 * u32::from(*level) * 65_535 + u32::from(top)) / (2 * u32::from(top))) as u16;
         let (_, full, samples) = run("--levels full --strength 0");
@@ -291,7 +292,7 @@ fn the_bits_stored_of_a_dicom_are_its_levels() {
         let reduced: Vec<u8> =
             stored.iter().map(|&value| ((spread(value) * 255 + 32_767) / 65_535) as u8).collect();
         assert!(place.read("eight/a.pnm") == [b"P5\n40 32\n255\n".to_vec(), reduced].concat(), "{name}");
-        // Levels are the same in every file, so they can be counted together.
+        // Levels are the same in every file, and can be counted together.
         place.run("in --out together --together all --levels auto").exits(0);
         place.run("in --out together --together all --overwrite").exits(1).says("--range LOW..HIGH");
         place
@@ -413,7 +414,7 @@ fn a_mask_may_be_of_another_format_and_serves_colours_and_series() {
     for (flags, equalized) in
         [("", Colour::Luma), ("--color hue", Colour::Hue), ("--color per-channel", Colour::PerChannel)]
     {
-        // Pixels that do not count are those without alpha.
+        // Pixels without alpha are the ones that do not count.
         let pixels: Vec<u8> = bytes
             .chunks(3)
             .zip(&mask)
@@ -505,7 +506,7 @@ fn a_mask_that_changes_has_its_picture_done_again_and_no_other() {
         };
         assert_eq!(run(), (Some(2), None), "{flags}");
         assert_eq!(run(), (Some(0), Some(2)), "{flags}");
-        // As long as before, so that its time alone tells.
+        // As long as before: only its time differs.
         place.file("masks/deep/b.pgm", dull([9, 0, 255, 1]));
         let mask = std::fs::File::options().append(true).open(place.path("masks/deep/b.pgm")).unwrap();
         mask.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(99)).unwrap();
@@ -513,7 +514,7 @@ fn a_mask_that_changes_has_its_picture_done_again_and_no_other() {
         assert_eq!(place.read("done/a.pgm"), dull([0, 128, 255, 255]));
         assert_eq!(place.read("done/deep/b.pgm"), dull([0, 0, 128, 255]));
         assert_eq!(run(), (Some(0), Some(2)), "{flags}");
-        // One that comes before the other, by its extension.
+        // One that takes precedence over the other, by its extension.
         std::fs::rename(place.path("masks/a.pgm"), place.path("masks/a.png")).unwrap();
         assert_eq!(run(), (Some(1), Some(1)), "{flags}");
     }
@@ -530,7 +531,7 @@ fn pixels_without_data_stay_and_do_not_count() {
     place.file("colour/a.ppm", b"P6\n3 1\n255\n\x00\x00\x00\x00\x00\x64\x64\x64\x64");
     place.run("colour --out done --no-data 0 --color per-channel").exits(0);
     assert_eq!(place.read("done/a.ppm"), b"P6\n3 1\n255\n\x00\x00\x00\x00\x00\x64\xff\xff\x64");
-    // Nor is it among the levels.
+    // It is not among the levels either.
     place.file("deep/a.pgm", b"P5\n3 1\n65535\n\x00\x05\x00\x09\xff\xff");
     place.run("deep --out done --levels 4096").exits(1).says("a sample of 65535 is none of 4096 levels");
     place.run("deep --out done --levels 4096 --no-data 65535").exits(0);
@@ -546,7 +547,7 @@ fn pixels_without_data_stay_and_do_not_count() {
     // Two of three thirds of the way, of 65,536 levels.
     assert_eq!((values[0], values[1], values[3]), (-9999.0, 1.0, 3.0));
     assert!((values[2] - 2.0).abs() < 2.0 / 65_535.0, "{values:?}");
-    // GDAL's tag says so of colours too, and stays.
+    // GDAL's tag also marks it in colours, and stays.
     let raster = [0, 0, 0, 0, 0, 100, 100, 100, 100, 8, 0, 8, 0, 8, 0, 0];
     let tags = [(258, 3, 3, 8 + 9), (262, 3, 1, 2), (277, 3, 1, 3), (42_113, 2, 2, u32::from(b'0'))];
     place.file("gdal/a.tif", tiff((3, 1), &raster, &tags));

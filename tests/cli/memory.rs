@@ -1,4 +1,4 @@
-//! What `--memory` bounds: files and their metadata too, before they are read.
+//! The bound of `--memory`, which includes files and their metadata, before they are read.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,7 +6,8 @@ use std::iter;
 
 use crate::harness::{Place, project};
 
-/// A PNG of one gray row per item, with these chunks before its pixels. The pixels are stored, so that its file is as long as they are.
+/// A PNG of one gray row per item, with these chunks before its pixels. The pixels are stored,
+/// which makes its file as long as they are.
 fn png(width: usize, rows: usize, chunks: &[u8]) -> Vec<u8> {
     let size = [(width as u32).to_be_bytes(), (rows as u32).to_be_bytes()].concat();
     let mut pixels = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::none());
@@ -91,8 +92,9 @@ fn what_a_few_bytes_unpack_to_counts_as_memory() {
     place.run("a.png --out out --format tiff --memory 100MiB").exits(0);
 }
 
-/// Each has less than 2 KiB: a block for each sample in 32 layers, in the main header, in that of a tile-part, and behind a segment of a wrong
-/// length; 40 orders of its packets; many tiles of many steps.
+/// Each has less than 2 KiB: a block for each sample in 32 layers, in the main header, in that of a
+/// tile-part, and after a segment of a wrong length; 40 orders of its packets; many tiles of many
+/// steps.
 #[test]
 fn what_the_header_of_a_jpeg_2000_asks_for_counts_as_memory() {
     let place = Place::new();
@@ -111,7 +113,7 @@ fn what_the_header_of_a_jpeg_2000_asks_for_counts_as_memory() {
 #[test]
 fn a_profile_that_unpacks_to_more_than_any_is_refused() {
     let place = Place::new();
-    // It says that the packed form alone has 256 MiB.
+    // Its header claims 256 MiB for the packed form alone.
     place.file("a.jxl", std::fs::read(project().join("fuzz/kept/jxl/long-profile.jxl")).unwrap());
     place.run("a.jxl --out out").exits(1).says("its colour profile has more than 8 MiB");
 }
@@ -139,7 +141,8 @@ fn large_honest_metadata_are_kept() {
 #[test]
 fn pictures_that_do_not_fit_into_memory_together_wait_for_each_other() {
     let place = Place::new();
-    // Each takes some 2 MB for its file and as much for its pixels, so that four threads may hold four files and have no room for pixels.
+    // Each takes some 2 MB for its file and as much for its pixels: four threads may hold four
+    // files and have no room for pixels.
     let picture = png(1000, 2000, b"");
     for number in 0..8 {
         place.file(format!("in/{number}.png"), &picture);
@@ -169,7 +172,7 @@ fn all_limits_that_a_picture_exceeds_are_named_at_once() {
     ran.exits(1)
         .says(&format!("{large}, 2000000 bytes and 4"))
         .says("; raise them with --max-pixels 6000000, --max-bytes 6000017 and --memory ");
-    // What is named does.
+    // The named values are enough.
     let flags = ran.stderr();
     let flags = flags.split_once("raise them with ").unwrap().1.lines().next().unwrap();
     place

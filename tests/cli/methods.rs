@@ -1,4 +1,4 @@
-//! The methods as users meet them: flags, references, and the same bytes whoever does it.
+//! The methods as users meet them: flags, references, and the same bytes on every device.
 
 use equalize::{
     Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Plateau, Scratch, Stretch, Tiles,

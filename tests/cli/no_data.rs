@@ -1,11 +1,11 @@
-//! No data with every method: what has none keeps its level, and no other pixel gets it.
+//! No-data values with every method: pixels with one keep it, and no other pixel gets it.
 
 use crate::harness::Place;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
 
-/// Every way in which levels become others.
+/// Every way to map levels.
 const METHODS: [&str; 8] = [
     "--method global",
     "--method global --strength 0.6",
@@ -17,7 +17,8 @@ const METHODS: [&str; 8] = [
     "--method global --color per-channel",
 ];
 
-/// A picture with a border of the level `none`, as a PNM. Few levels, so that some of them become the least and the greatest.
+/// Returns a PNM of a picture with a border of the level `none`. It has few levels: some of them
+/// become the least and the greatest.
 fn pnm(colours: usize, bytes: usize, none: u16) -> Vec<u8> {
     let level = |at: usize| match (at / 3) % WIDTH {
         0..20 => none,
@@ -30,7 +31,7 @@ fn pnm(colours: usize, bytes: usize, none: u16) -> Vec<u8> {
     header.into_bytes().into_iter().chain(raster).collect()
 }
 
-/// Returns the pixels behind the header of a PNM.
+/// Returns the pixels after the header of a PNM.
 fn pixels(file: &[u8], pixel: usize) -> Vec<Vec<u8>> {
     file[file.len() - WIDTH * HEIGHT * pixel..].chunks_exact(pixel).map(<[u8]>::to_vec).collect()
 }

@@ -1,4 +1,4 @@
-//! What appears in the output tree, what is left alone there, and what is refused.
+//! Files that appear in the output tree, are left alone there, or are refused.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -163,7 +163,8 @@ fn a_full_disk_ends_a_run_and_leaves_nothing_partial() {
     let mut large = b"P5\n512 512\n255\n".to_vec();
     large.extend((0..512 * 512).map(|n| (n % 251) as u8));
     place.file("in/b.pgm", large);
-    // Enough that their number is known to be cut short: they are begun in order, and are not worth evening out.
+    // Enough to show that their number is cut short: they are begun in order, and are not worth
+    // evening out.
     (0..100).for_each(|number| place.file(format!("in/c{number}.pgm"), DULL));
     let script = "in --out out --threads 1; code=$?; ls -A out | grep -v '^[ac]'; exit $code";
     let Some(ran) = place.run_with_mount("size=64k", script) else { return };
@@ -198,7 +199,7 @@ fn leftover_temporary_files_are_removed_during_a_run() {
     let slow = "in --out done --devices cpu --method clahe --tiles 32x32";
     place.run(&format!("{slow} --dry-run")).exits(0);
     assert_eq!(place.tree("done").len(), 2);
-    // A run does not wait for the removal, so a short one may end before it.
+    // A run does not wait for the removal: a short one may end before it.
     wait("the leftover to be removed", || {
         place.run(&format!("{slow} --overwrite")).exits(0);
         place.tree("done").len() == 2
@@ -258,7 +259,7 @@ fn outputs_can_keep_the_times_and_permissions_of_their_inputs() {
     }
     place.run(keeping).exits(0).says("Skipped: 2 already done");
 
-    // What replaces an input has another time.
+    // A replacement of an input has another time.
     place.file("in/a.pgm", DULL);
     place.run(keeping).exits(0).says("Done: 1 picture").says("Skipped: 1 already done");
     place.run("in --out s3://bucket/done --times keep").exits(2).says("leave out --times and --permissions");

@@ -91,7 +91,7 @@ fn runs_for_parts_share_an_output_folder_and_do_every_picture_once() {
         let levels: Vec<u8> = (0..64 * 64).map(|n: u32| (n.wrapping_mul(number + 3) >> 5) as u8).collect();
         place.file(format!("in/{}/{number}.pgm", number % 7), [b"P5\n64 64\n255\n", &levels[..]].concat());
     }
-    // What one of them cannot do is told by that one alone.
+    // A failure in one of them is reported by that one alone.
     place.file("in/broken.pgm", &DULL[..DULL.len() - 1]);
     place.run("in --out whole").exits(1);
     let start = |part| -> Child {

@@ -1,4 +1,5 @@
-//! Presets: what they make of pictures. Data that have a small part of the levels get the range, and a channel keeps its order in time.
+//! The results of presets. Data that have a small part of the levels get the range, and a channel
+//! keeps its order in time.
 
 use crate::harness::{Place, checked_by};
 use crate::samples::Random;
@@ -16,7 +17,7 @@ fn gray(low: i32, levels: i32, random: &mut Random) -> Vec<i32> {
     (0..SIDE * SIDE).map(at).collect()
 }
 
-/// Returns how far apart the first and the 99th percentile are.
+/// Returns the difference between the first and the 99th percentile.
 fn span(samples: &[i32]) -> i32 {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
@@ -150,7 +151,8 @@ fn clip_auto_means_the_same_whether_levels_are_told_or_not() {
         place.run(&format!("in --out {name} --method clahe {flags}")).exits(0);
     }
     assert_eq!(place.read("auto/a.pgm"), place.read("number/a.pgm"));
-    // The same picture in all levels, but for what remains of dividing what is clipped among the levels: of a large tile little.
+    // The same picture in all levels, except for the remainder of dividing clipped counts among the
+    // levels: little for a large tile.
     place.run("in --out told --method clahe --tiles 1x1 --levels auto").exits(0);
     place.run("in --out all --method clahe --tiles 1x1").exits(0);
     let (_, of_told) = read_pgm(&place.read("told/a.pgm"));

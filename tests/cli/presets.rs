@@ -1,4 +1,5 @@
-//! Presets: what they set, what goes over them, and that they are nothing but the keys that they stand for.
+//! Presets: the keys that they set, the settings that go over them, and their equivalence to the
+//! keys.
 
 use equalize::{Depth, Pixel};
 use serde_json::{Map, Value};
@@ -14,7 +15,7 @@ fn presets(place: &Place) -> Vec<(String, Map<String, Value>)> {
     all.into_iter().map(|(name, value)| (name, keys(value))).collect()
 }
 
-/// Returns the flags that say the same as these keys.
+/// Returns the flags for these keys.
 fn flags(keys: &Map<String, Value>) -> String {
     let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     keys.iter().map(|(key, of_key)| format!("--{key} {} ", value(of_key))).collect()

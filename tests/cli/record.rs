@@ -1,4 +1,4 @@
-//! What counts as done: the record on an output of its input and its settings.
+//! The test whether a picture is done: the record on an output of its input and its settings.
 
 use std::fs::{self, File, FileTimes};
 use std::thread;
@@ -21,7 +21,8 @@ fn record(place: &Place, output: &str) -> Option<String> {
     Some(String::from_utf8(text[..length].to_vec()).unwrap())
 }
 
-/// Returns the record of an output; reports a skip and returns `None` where the file system has no such attributes.
+/// Returns the record of an output; reports a skip and returns `None` where the file system has no
+/// such attributes.
 fn record_or_skip(place: &Place, output: &str) -> Option<String> {
     let probe = place.path("probe");
     fs::write(&probe, "").unwrap();
@@ -46,7 +47,8 @@ fn ago(seconds: u64) -> SystemTime {
     SystemTime::now() - Duration::from_secs(seconds)
 }
 
-/// Puts [`OTHER`] in the place of `in/a.pgm`, with a modification time long ago: by a rename, as `mv` and `rsync -t` do, or as `cp -p` does.
+/// Replaces `in/a.pgm` by [`OTHER`], with a modification time long ago: by a rename, as `mv` and
+/// `rsync -t` do, or as `cp -p` does.
 fn replace_by_older(place: &Place, by_rename: bool) {
     if by_rename {
         place.file("older.pgm", OTHER);
@@ -160,7 +162,8 @@ fn an_output_that_somebody_edited_is_theirs_until_the_input_changes() {
     fs::rename(place.path("new.pgm"), place.path("done/a.pgm")).unwrap();
     place.run("in --out done --method clahe").exits(0).says("Skipped: 1 already done");
     assert_eq!(place.read("done/a.pgm"), b"edited and renamed");
-    // What was renamed has no record and goes by age, and file times are only as fine as the kernel's clock.
+    // A renamed file has no record and is judged by age, and file times are only as fine as the
+    // kernel's clock.
     thread::sleep(Duration::from_millis(50));
     place.file("in/a.pgm", OTHER);
     place.run("in --out done").exits(0).says("Done: 1 picture");

@@ -1,4 +1,4 @@
-//! What is reported to the user, and the exit codes.
+//! The report to the user, and the exit codes.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

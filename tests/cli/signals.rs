@@ -1,4 +1,4 @@
-//! Ctrl-C: once to finish what was begun, twice to leave at once; no partial file either way.
+//! Ctrl-C: once to finish pictures in progress, twice to exit at once; no partial file either way.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -39,7 +39,8 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Asserts that every output is whole and that there is nothing else but a ledger, and returns the number of outputs.
+/// Asserts that every output is whole and that there are no other files but a ledger, and returns
+/// the number of outputs.
 fn assert_whole(place: &Place) -> usize {
     let expected = fs::metadata(place.path("in/0.pgm")).unwrap().len();
     let mut outputs = place.tree("done");
@@ -85,7 +86,7 @@ fn after_a_stop_no_picture_is_in_progress_for_the_ledger() {
 
 #[test]
 fn the_first_signal_leaves_pictures_that_wait_for_a_thread() {
-    // Files so small are handed to the only decoder all together.
+    // Files this small are handed to the only decoder all together.
     const FILES: usize = 8;
     let place = Place::new();
     let side = 4000_usize;
@@ -119,7 +120,7 @@ fn an_ignored_hangup_stays_ignored() {
 
 #[test]
 fn the_first_signal_ends_a_long_search_at_once() {
-    // Every folder has two links to the next, so there are 2^24 paths to the last.
+    // Every folder has two links to the next, which makes 2^24 paths to the last.
     const DEPTH: usize = 24;
     let place = Place::with(&["in/0/a.pgm"]);
     for depth in 0..DEPTH {
@@ -150,7 +151,8 @@ fn catches_interrupts(child: &Child) -> bool {
 fn the_second_signal_leaves_at_once_without_a_trace() {
     let place = busy();
     let child = start(&place, "");
-    // Sent at once, since the pictures under way do not take long; another signal, since a pending one absorbs more of its kind.
+    // Sent at once, since the pictures under way do not take long; another signal, since a pending
+    // one absorbs more of its kind.
     interrupt(&child);
     signal(&child, Signal::TERM);
     let ran = Ran::from(child.wait_with_output().unwrap());

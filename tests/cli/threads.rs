@@ -1,4 +1,4 @@
-//! How many threads a run starts, and what it does with few open files.
+//! The number of threads that a run starts, and its behaviour with few open files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::harness::{Place, Ran, binary};
 
-/// Waits for a run to end; returns the names of the stages' threads that were seen meanwhile, and the run.
+/// Waits for a run to end; returns the names of the stages' threads that were seen meanwhile, and
+/// the run.
 fn stages(mut child: Child) -> (BTreeSet<String>, Ran) {
     let mut seen = BTreeSet::new();
     while child.try_wait().unwrap().is_none() {

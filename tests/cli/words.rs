@@ -1,4 +1,4 @@
-//! What is said to people who mean something and write something else.
+//! Messages to people whose command line has a likely other meaning.
 
 use std::fs;
 use std::path::{Path, PathBuf};

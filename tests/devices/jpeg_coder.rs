@@ -1,4 +1,5 @@
-//! JPEGs that a GPU decodes and encodes by histeqd's own coder: the bytes of the CPU, whatever happens.
+//! JPEGs that a GPU decodes and encodes by histeqd's own coder: the bytes of the CPU, whatever
+//! happens.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Failures on request, so that tests can show what happens to the pictures.
+//! Failures on request, for tests of their effects on pictures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,10 +7,11 @@ use histeqd::device::worker::Faults;
 use lanes::{EngineError, LaneError};
 use rustix::process::{Signal, getpid, kill_process};
 
-/// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's first
-/// worker; with `*` appended, of every worker. `refuse@5` is `exit@5`, after which all later workers refuse to work when they start.
-/// `decline@5` declines the fifth picture and all that follow, and `hang@5` never returns them. With `echo@5`, `garble@5` and `overlong@5`,
-/// the worker misreports what it encoded from the fifth picture on.
+/// A requested failure, as `KIND@PICTURE`. `exit@5`, `fail@5` and `trap@5` strike at the fifth
+/// picture of the device's first worker; with `*` appended, of every worker. `refuse@5` is
+/// `exit@5`, after which all later workers refuse to work when they start. `decline@5` declines the
+/// fifth picture and all later ones, and `hang@5` never returns them. With `echo@5`, `garble@5` and
+/// `overlong@5`, the worker misreports its encoded result from the fifth picture on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fault {
     kind: FaultKind,
@@ -22,19 +23,19 @@ struct Fault {
 enum FaultKind {
     /// The process ends without a message.
     Exit,
-    /// The lane never returns, with this picture or one that follows.
+    /// The lane never returns, with this picture or a later one.
     Hang,
     /// The engine reports an error.
     Fail,
     /// The process ends without a message, and its successors refuse to start.
     Refuse,
-    /// A kernel traps, which takes down everything that the process has on the GPU.
+    /// A kernel traps, which destroys all of the process's state on the GPU.
     Trap,
-    /// This picture and all that follow are declined.
+    /// This picture and all later ones are declined.
     Decline,
     /// The original JPEG is passed off as the encoded one.
     Echo,
-    /// Bytes that are no JPEG, as many as the original has, are passed off as the encoded one.
+    /// Bytes that are not a JPEG, as many as the original has, are passed off as the encoded one.
     Garble,
     /// The reported length is longer than the slot.
     Overlong,
@@ -83,7 +84,8 @@ pub(crate) struct Requested {
 }
 
 impl Requested {
-    /// Reads the fault that the environment variable `HISTEQD_FAULT` requests for this life of the worker.
+    /// Reads the fault that the environment variable `HISTEQD_FAULT` requests for this life of the
+    /// worker.
     ///
     /// # Errors
     /// If the variable's text is not a fault.
@@ -106,7 +108,8 @@ impl Faults for Requested {
         }
     }
 
-    /// Carries out the fault if this is the picture it is meant for, after overwriting half of the bytes, as a real failure may.
+    /// Carries out the fault if this is the picture it is meant for, after overwriting half of the
+    /// bytes, as a real failure may.
     fn strike(
         &self,
         bytes: &mut [u8],

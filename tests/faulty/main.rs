@@ -1,4 +1,5 @@
-//! The histeqd command, whose workers fail as the environment variable `HISTEQD_FAULT` says.
+//! The histeqd command, with workers that fail on request of the environment variable
+//! `HISTEQD_FAULT`.
 
 mod fault;
 

@@ -1,4 +1,5 @@
-//! The content of a file system, and what a power failure may leave of it: all that was synced, and any part of what was not.
+//! The content of a file system, and its possible states after a power failure: all synced data,
+//! and any part of the unsynced data.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,7 @@ pub(super) type Inode = u64;
 
 pub(super) const ROOT: Inode = 1;
 
-/// What is written at once, or not at all.
+/// The unit that is written at once, or not at all.
 const PAGE: usize = 4096;
 
 /// A change that reaches the disk as a whole or not at all.
@@ -53,7 +54,7 @@ impl Node {
     }
 }
 
-/// All that there is at a moment.
+/// The whole content at a moment.
 #[derive(Clone, Debug)]
 pub(super) struct Tree(HashMap<Inode, Node>);
 
@@ -102,7 +103,7 @@ impl Tree {
         self.0.get_mut(&inode).expect("inodes are never reused")
     }
 
-    /// Returns the files below a folder of the root, by their paths; empty if it is not there.
+    /// Returns the files below a folder of the root, by their paths; empty if it does not exist.
     pub(super) fn files(&self, folder: &str) -> BTreeMap<String, &[u8]> {
         let mut files = BTreeMap::new();
         if let Some(inode) = self.find(ROOT, OsStr::new(folder)) {
@@ -123,7 +124,7 @@ impl Tree {
     }
 }
 
-/// A disk: what was on it once, and all changes since.
+/// A disk: its content at the beginning, and all changes since.
 #[derive(Debug)]
 pub(super) struct Disk {
     before: Tree,
@@ -133,7 +134,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Returns a disk with this on it.
+    /// Returns a disk with this content.
     pub(super) fn holding(tree: Tree) -> Self {
         let last = tree.0.keys().copied().max().unwrap_or(ROOT);
         Self { before: tree.clone(), tree, changes: Vec::new(), last }
@@ -149,7 +150,7 @@ impl Disk {
         self.changes.push(change);
     }
 
-    /// Makes something in a folder.
+    /// Makes a file, a folder or a socket in a folder.
     pub(super) fn make(&mut self, folder: Inode, name: &OsStr, mode: u32) -> Inode {
         self.last += 1;
         self.change(Change::Made { inode: self.last, mode });
@@ -168,7 +169,8 @@ impl Disk {
         self.change(Change::Touched { inode: file, modified: SystemTime::now() });
     }
 
-    /// Returns what is there after a power failure at a moment. Of what was not synced, that is kept for which `keeps` returns true.
+    /// Returns the content after a power failure at a moment. An unsynced change survives if
+    /// `keeps` returns true.
     pub(super) fn after_power_failure(&self, moment: usize, mut keeps: impl FnMut() -> bool) -> Tree {
         let mut synced = Synced::default();
         let mut kept: Vec<&Change> =
@@ -180,7 +182,7 @@ impl Disk {
     }
 }
 
-/// What is synced behind a place in the changes.
+/// The inodes that are synced after a point in the changes.
 #[derive(Default)]
 struct Synced {
     whole: HashSet<Inode>,
@@ -188,7 +190,7 @@ struct Synced {
 }
 
 impl Synced {
-    /// Takes the change before. Returns whether it is on the disk for certain.
+    /// Takes the previous change. Returns whether it is on the disk for certain.
     fn takes(&mut self, change: &Change) -> bool {
         let Self { whole, data } = self;
         match change {
@@ -208,7 +210,7 @@ impl Synced {
                 whole.insert(*inode);
                 true
             }
-            // Without a name it is not there.
+            // Without a name it does not appear.
             Change::Made { .. } => true,
         }
     }

@@ -16,19 +16,20 @@ use fuser::{
 use super::disk::{Change, Disk, Inode, Node, Tree};
 use crate::harness::{Place, skipped};
 
-/// How long the kernel may believe what it was told.
+/// How long the kernel may cache answers.
 const BELIEVED: Duration = Duration::from_millis(100);
 
-/// What is wrong with one request.
+/// A fault in one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     /// It is not done.
     Refused(Errno),
-    /// It is done, and said not to be, as when an answer is lost and the request is sent once more.
+    /// It is done, and reported as failed, as when an answer is lost and the request is sent once
+    /// more.
     Unanswered(Errno),
 }
 
-/// What a file system is like.
+/// The properties of a file system.
 pub(super) struct Manners {
     /// Whether it can rename without replacing.
     pub(super) renames_only_new: bool,
@@ -36,7 +37,7 @@ pub(super) struct Manners {
     pub(super) moves: bool,
     /// Whether files have attributes of users.
     pub(super) attributes: bool,
-    /// Says what is wrong with a request of this kind.
+    /// Returns the fault in a request of this kind, if any.
     pub(super) fault: Box<dyn Fn(&'static str) -> Option<Fault> + Send + Sync>,
 }
 
@@ -59,7 +60,8 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a disk with this on it in a place, as `disk`. Reports a skip and returns `None` where that is not allowed.
+    /// Mounts a disk with this content in a place, as `disk`. Reports a skip and returns `None`
+    /// where that is not allowed.
     pub(super) fn new(place: &Place, tree: Tree, manners: Manners) -> Option<Self> {
         let disk = Arc::new(Mutex::new(Disk::holding(tree)));
         let folder = place.path("disk");
@@ -96,7 +98,7 @@ fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
     disk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What answers the kernel.
+/// The server of the kernel's requests.
 #[derive(Debug)]
 struct Served {
     disk: Arc<Mutex<Disk>>,
@@ -174,7 +176,7 @@ impl Served {
     }
 }
 
-/// Returns what the kernel wants to know of a file.
+/// Returns the attributes of a file.
 fn attributes(tree: &Tree, inode: Inode) -> Result<FileAttr, Errno> {
     let node = tree.node(inode).ok_or(Errno::ENOENT)?;
     let time = node.modified;

@@ -1,4 +1,5 @@
-//! A file system as over a bad network: slow, and at times it refuses what it could do, or does what it says it did not.
+//! A file system as over a bad network: slow, and at times it refuses possible requests, or does
+//! requests that it reports as failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::harness::{Place, wait};
 use crate::samples::Random;
 use crate::watch::service::{Service, expected, picture};
 
-/// Returns manners of a network file system, which are bad while the flag is set: one request in so many goes wrong.
+/// Returns the manners of a network file system, which are bad while the flag is set: one request
+/// in this many goes wrong.
 fn bad(is_bad: &Arc<AtomicBool>, one_in: u64) -> Manners {
     let (is_bad, random) = (Arc::clone(is_bad), Mutex::new(Random(5)));
     let fault = move |kind: &'static str| {
@@ -40,7 +42,7 @@ fn bad(is_bad: &Arc<AtomicBool>, one_in: u64) -> Manners {
     Manners { renames_only_new: false, moves: true, attributes: false, fault: Box::new(fault) }
 }
 
-/// Mounts such a file system with pictures in its folder `in`. Returns their outputs too.
+/// Mounts such a file system with pictures in its folder `in`. Also returns their outputs.
 fn prepared(place: &Place, is_bad: &Arc<AtomicBool>) -> Option<(Mounted, BTreeMap<String, Vec<u8>>)> {
     let mounted = Mounted::new(place, Tree::new(), bad(is_bad, 12))?;
     let inputs: BTreeMap<_, _> =
@@ -49,13 +51,13 @@ fn prepared(place: &Place, is_bad: &Arc<AtomicBool>) -> Option<(Mounted, BTreeMa
     Some((mounted, expected(&inputs)))
 }
 
-/// Returns the names without those of second files, which have a number: where an answer is lost, and nothing on a file tells whose it is, a
-/// first one is somebody else's.
+/// Returns the names of outputs without the numbers of second ones. If an answer is lost, and no
+/// record on a file names its input, the first output is taken for another's.
 fn without_numbers(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     names.into_iter().map(|name| name.replace(".2.", ".").replace(".3.", ".")).collect()
 }
 
-/// Returns the names of the outputs that are there, each of which has to be whole.
+/// Returns the names of the existing outputs, each of which has to be whole.
 fn whole(mounted: &Mounted, expected: &BTreeMap<String, Vec<u8>>) -> BTreeSet<String> {
     let disk = mounted.disk();
     let mut files = disk.tree.files("out");

@@ -1,4 +1,5 @@
-//! Power failures: after one at any moment, all that was synced is there, and any part of what was not.
+//! Power failures: after one at any moment, all synced data is there, and any part of the unsynced
+//! data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +12,15 @@ use crate::harness::{Place, wait};
 use crate::samples::Random;
 use crate::watch::service::{Service, expected, from_environment, picture};
 
-/// How many moments are tried, each with several parts of what was not synced.
+/// The number of moments to try, with different parts of the unsynced data.
 const MOMENTS: u64 = 150;
-/// After how many of these the work goes on.
+/// The number of these after which the work continues.
 const STARTS: u64 = 5;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Returns a mounted disk with pictures in its folder `in`, all of it synced, and the outputs that they must have.
+/// Returns a mounted disk with pictures in its folder `in`, all of it synced, and the outputs that
+/// they must have.
 fn prepared(place: &Place, manners: Manners) -> Option<(Mounted, Files, Files)> {
     let inputs: Files =
         (0..6).map(|number| (format!("{}/{number}.pgm", number % 2), picture(number, 90))).collect();
@@ -33,7 +35,8 @@ fn prepared(place: &Place, manners: Manners) -> Option<(Mounted, Files, Files)> 
     Some((mounted, inputs, expected))
 }
 
-/// Calls `check` with what power failures at random moments may leave, and the number of each.
+/// Calls `check` with possible states after power failures at random moments, and the number of
+/// each.
 fn fail(mounted: Mounted, mut check: impl FnMut(u64, Tree)) {
     let seed = from_environment("HISTEQD_SEED", 1);
     println!("HISTEQD_SEED={seed}");
@@ -41,14 +44,14 @@ fn fail(mounted: Mounted, mut check: impl FnMut(u64, Tree)) {
     let disk = mounted.into_disk();
     let last = disk.now() as u64;
     for number in 0..MOMENTS {
-        // The last moment of all is one, and so are those about it.
+        // The very last moment is one of them, with those around it.
         let moment = if number == 0 { last } else { random.below(last + 1) } as usize;
         let kept_of_8 = [0, 8, 4, 1, 7][number as usize % 5];
         check(number, disk.after_power_failure(moment, || random.below(8) < kept_of_8));
     }
 }
 
-/// Mounts what a power failure left, as after the next start of the machine.
+/// Mounts the disk after a power failure, as after the next start of the machine.
 fn start_again(place: &Place, tree: Tree) -> Mounted {
     let mounted = Mounted::new(place, tree, Manners::default()).unwrap();
     let lock = place.path("disk/out/.histeqd/lock");
@@ -59,7 +62,8 @@ fn start_again(place: &Place, tree: Tree) -> Mounted {
     mounted
 }
 
-/// Expects a ledger that can be read. It is copied first: SQLite maps its files, and who serves a file system may not map files of it.
+/// Expects a readable ledger. It is copied first: SQLite maps its files, and the server of a file
+/// system may not map files of it.
 fn expect_ledger(place: &Place, mounted: &Mounted) {
     for (name, content) in mounted.disk().tree.files("out") {
         if let Some(file) = name.strip_prefix(".histeqd/").filter(|file| file.starts_with("ledger.")) {
@@ -73,7 +77,7 @@ fn expect_ledger(place: &Place, mounted: &Mounted) {
     fs::remove_dir_all(place.path("copy")).unwrap();
 }
 
-/// Returns the outputs: what is not hidden.
+/// Returns the outputs: the files that are not hidden.
 fn outputs(tree: &Tree) -> Files {
     let is_hidden = |name: &str| name.split('/').any(|part| part.starts_with('.'));
     let files = tree.files("out").into_iter().filter(|(name, _)| !is_hidden(name));
@@ -107,7 +111,8 @@ fn after_a_power_failure_outputs_are_whole_and_the_next_run_does_the_rest() {
     });
 }
 
-/// Has a service put all inputs away, and checks that no power failure takes an input before its output is there for good.
+/// Lets a service put all inputs away, and checks that no power failure takes an input before its
+/// output is there for good.
 fn check_service(flags: &str, manners: Manners) {
     let place = Place::new();
     let Some((mounted, inputs, expected)) = prepared(&place, manners) else { return };
@@ -157,7 +162,8 @@ fn no_power_failure_loses_an_input_that_is_moved_when_done() {
     let archive = "--after move:disk/archive --durability";
     check_service(&format!("{archive} full"), Manners::default());
     check_service(&format!("{archive} fast"), Manners::default());
-    // In two steps, where a rename cannot spare what is there, and by a copy, where it cannot leave the folder.
+    // In two steps, where a rename cannot spare an existing file, and by a copy, where it cannot
+    // leave the folder.
     check_service(&format!("{archive} full"), Manners { renames_only_new: false, ..Manners::default() });
     check_service(&format!("{archive} full"), Manners { moves: false, ..Manners::default() });
 }

@@ -1,4 +1,4 @@
-//! A file system that takes long for what it does, and what `--timings` makes of it.
+//! A slow file system, and its effect on `--timings`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::watch::service::picture;
 /// Pictures of a run.
 const PICTURES: u64 = 8;
 
-/// Mounts a file system as `disk`, on which each request of this kind takes long while the flag is set.
+/// Mounts a file system as `disk` that delays each request of this kind while the flag is set.
 fn mounted(place: &Place, slow: &'static str, is_slow: &Arc<AtomicBool>) -> Option<Mounted> {
     let is_slow = Arc::clone(is_slow);
     let pause = move |kind: &'static str| {
@@ -27,7 +27,8 @@ fn mounted(place: &Place, slow: &'static str, is_slow: &Arc<AtomicBool>) -> Opti
     Mounted::new(place, Tree::new(), Manners { fault: Box::new(pause), ..Manners::default() })
 }
 
-/// Returns the timings of a run of pictures from one folder to another, of which one is on a disk that is slow in this.
+/// Returns the timings of a run of pictures from one folder to another, one of them on a disk that
+/// is slow in this.
 fn timings(slow: &'static str, from: &str, to: &str) -> Option<Value> {
     let (place, is_slow) = (Place::new(), Arc::new(AtomicBool::new(false)));
     let _mounted = mounted(&place, slow, &is_slow)?;

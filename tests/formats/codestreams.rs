@@ -1,4 +1,4 @@
-//! Codestreams of JPEG 2000 that are handed to another decoder: which ones, and what becomes of its samples.
+//! Codestreams of JPEG 2000 that are handed to another decoder: their selection, and the result.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const FILES: [(&str, bool); 11] = [
     ("codec/jp2-rest.jp2", true),
     ("codec/ht-12-twin.j2k", true),
     ("dicom/mr-jpeg-2000.dcm", true),
-    // With bytes that are no packets, with alpha, and with loss.
+    // With bytes that are not packets, with alpha, and with loss.
     ("codec/j2k-padding.j2k", false),
     ("codec/jp2-rgba-tiles.jp2", false),
     ("codec/jp2-lossy.jp2", false),

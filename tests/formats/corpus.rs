@@ -1,4 +1,5 @@
-//! Broken and unusual files by the hundred: decoded and written back whole, or refused; never a panic, never a changed pixel.
+//! Broken and unusual files by the hundred: decoded and written back whole, or refused; never a
+//! panic, never a changed pixel.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use codec::{CodecError, Format};
 use super::{LIMITS, TARGET, are_alike, decode, decode_file, encode};
 use crate::harness::{collection, project};
 
-/// Returns the files in the folder `kept` of `tests/data`, and those in the folder `part` of a larger collection if there is one.
+/// Returns the files in the folder `kept` of `tests/data`, and the files in the folder `part` of a
+/// larger collection if there is one.
 fn files(kept: &str, part: &str) -> Vec<PathBuf> {
     let folders = [Some(project().join("tests/data").join(kept)), collection(part)];
     let list = |folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -21,7 +23,7 @@ fn there_and_back(path: &Path) -> Result<(), CodecError> {
     let written = encode(&decoded, slot, &TARGET)?;
     let (again, slot) =
         decode(&written, &TARGET).unwrap_or_else(|e| panic!("{}: written, but {e}", path.display()));
-    // A CMYK JPEG is read as RGB, but what is written of it as luma and chroma.
+    // A CMYK JPEG is read as RGB, but its output as luma and chroma.
     let is_the_same = again.layout == decoded.layout || decoded.format == Format::Jpeg;
     assert!(again.format == decoded.format.written() && is_the_same, "{}", path.display());
     assert!(again.metadata == decoded.metadata, "{}: other metadata", path.display());

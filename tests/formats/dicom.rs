@@ -1,4 +1,4 @@
-//! DICOM: pixels against pydicom's and OpenCV's, what is written of it, and what is refused.
+//! DICOM: pixels against pydicom's and OpenCV's, the derived files, and the refusals.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ fn gray_pictures_for_training_are_equalized_in_all_of_their_levels_and_rounded_l
         let (expected, expected_slot) = decode_file(&expected, &LIMITS, &TARGET).unwrap();
         assert_eq!(found.layout, expected.layout, "{name}");
         let pairs = pixels(&found, &found_slot).iter().zip(pixels(&expected, &expected_slot));
-        // OpenCV's table, that of 8 bits, is made of 32-bit floats.
+        // OpenCV's table, which has 8 bits, is made of 32-bit floats.
         let allowed = u8::from(name == "signed-8");
         let most = pairs.map(|(found, expected)| found.abs_diff(*expected)).max();
         assert!(most <= Some(allowed), "{name}: {most:?}");
@@ -201,7 +201,8 @@ fn padding_stays_and_does_not_count() {
 
 #[test]
 fn padding_is_all_from_one_value_to_another() {
-    // The other values are below 600: the rim was made of values on the other side of them, from the greatest of these on.
+    // The other values are below 600: the rim was made of values on the other side of them, from
+    // the greatest of these on.
     for (name, padding) in [("padding-below.dcm", -2000..=-1500_i32), ("padding-above.dcm", 2500..=3000)] {
         let source = read(name);
         let (written, _) = processed(&source, &TARGET);
@@ -254,7 +255,7 @@ fn a_cut_file_is_damaged_and_may_become_whole() {
     }
 }
 
-/// A file with the elements of a small picture, and others behind them.
+/// Returns a file with the elements of a small picture, followed by others.
 fn made(further: &[u8]) -> Vec<u8> {
     let mut file = vec![0; 128];
     file.extend(b"DICM");
@@ -339,7 +340,7 @@ fn what_is_not_read_is_refused_for_what_it_is() {
     );
 }
 
-/// Returns the frames of a file, after `change` has been at their levels.
+/// Returns the frames of a file, after `change` has been applied to their levels.
 fn frames(path: &Path, change: impl Fn(&mut [u8], &Decoded)) -> Vec<(Decoded, Vec<u8>)> {
     let (mut file, mut buffer) = (std::fs::File::open(path).unwrap(), Vec::new());
     let pages = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap().take_pages().unwrap();
@@ -379,7 +380,8 @@ fn every_frame_is_equalized_in_its_place_and_the_file_is_the_same_every_time() {
         assert_eq!((found.len(), of_tiff.len()), (expected.len(), expected.len()));
         for ((expected, found), of_tiff) in expected.iter().zip(&found).zip(&of_tiff) {
             assert!(expected.1 == of_tiff.1, "{name} as TIFF");
-            // A frame has no fewer than 300 values, half of which is the most that rounding to one of them changes.
+            // A frame has at least 300 values, and rounding to one of them changes a value by at
+            // most half of their distance.
             let levels = |slot: &[u8]| bytemuck::pod_collect_to_vec::<u8, u16>(slot);
             let pairs = levels(&expected.1).into_iter().zip(levels(&found.1));
             let most = pairs.map(|(expected, found)| expected.abs_diff(found)).max();
@@ -414,11 +416,11 @@ fn frames_become_files_if_they_are_split() {
         let (decoded, slot) = decode(&place.read(format!("done/{name}")), &TARGET).unwrap();
         assert!(pixels(&decoded, &slot) == expected.1, "{name}");
     }
-    // Only the first one is needed to tell that all are there.
+    // The first output alone shows that all are there.
     place.run("in --out done --format png --frames split").exits(0).says("Skipped: 2 already done");
     std::fs::remove_file(place.path("done/a/frames/frames-00001.png")).unwrap();
     place.run("in --out done --format png --frames split").exits(0).says("Done: 1 picture");
-    // A file of which a frame is damaged leaves nothing.
+    // A file with a damaged frame has no outputs.
     let mut cut = read("frames-pieces.dcm");
     let at = cut.len() - 200;
     cut[at..].fill(0x55);
@@ -430,7 +432,7 @@ fn frames_become_files_if_they_are_split() {
 
 #[test]
 fn frames_are_found_without_a_table_and_within_bytes() {
-    // What pydicom reads of them: expected.tsv has the first frame of the pieces too.
+    // The frames as pydicom reads them: expected.tsv has the first frame of the pieces too.
     let pieces = [0xa6ee_137b, 0x6442_1b24, 0xf6e2_ff1d];
     let expected = [
         ("frames-pieces.dcm", pieces),
@@ -461,7 +463,7 @@ fn a_file_that_ends_before_its_last_frame_is_damaged() {
     }
 }
 
-/// An element with a short value.
+/// Returns an element with a short value.
 fn element(tag: u32, kind: &[u8; 2], value: &[u8]) -> Vec<u8> {
     let mut element = [((tag >> 16) as u16).to_le_bytes(), (tag as u16).to_le_bytes()].concat();
     element.extend(kind);
@@ -485,10 +487,10 @@ fn enhanced_values_have_no_unit() {
     assert_eq!(text(&written, 0x0028_1053).as_deref(), Some("2"));
     assert_eq!(text(&written, 0x0054_1001).as_deref(), Some("NONE"));
     assert!(!elements(&written).contains_key(&0x0040_9096));
-    // Nothing is said of what the source says nothing of.
+    // Facts that the source lacks are lacking in the output.
     let (written, _) = processed(&made(&[]), &TARGET);
     assert_eq!((text(&written, 0x0028_1054), text(&written, 0x0054_1001)), (None, None));
-    // Levels of 8 bits are no stored values.
+    // Levels of 8 bits are not stored values.
     let mut deep = made(&[intercept, slope].concat());
     let at = deep.windows(6).position(|window| window == b"\x28\0\0\x01US").unwrap();
     deep[at + 8] = 16;
@@ -546,7 +548,7 @@ fn a_derived_series_has_its_own_identity_and_says_what_was_done() {
     assert!(says("one", SOP_INSTANCE) != says("other", SOP_INSTANCE));
 }
 
-/// A picture with the class of another object.
+/// Returns a picture with the class of another object.
 fn of_class(class: &str) -> Vec<u8> {
     let mut file = made(&[]);
     let at = file.windows(4).position(|window| window == b"\x28\0\x02\0").unwrap();
@@ -583,7 +585,7 @@ fn objects_that_are_no_pictures_are_left_out_and_counted_by_their_kind() {
 #[test]
 fn pictures_are_equalized_as_they_are_shown() {
     let place = Place::new();
-    // The values are 1 to 4, and nothing is left between black and white in a window of two values.
+    // The values are 1 to 4, and a window of two values leaves no gray between black and white.
     place.file(
         "in/a.dcm",
         made(&[element(0x0028_1050, b"DS", b"2 "), element(0x0028_1051, b"DS", b"2 ")].concat()),
@@ -674,7 +676,7 @@ fn slices_of_a_series_are_counted_together_by_value_or_refused() {
         let words = elements(&file).remove(&PIXEL_DATA).unwrap().1;
         words.as_chunks().0.iter().map(|word| slope * f64::from(u16::from_le_bytes(*word))).collect()
     };
-    // Equal activities stay equal, as nearly as each slice can say.
+    // Equal activities stay equal, within the precision of each slice.
     let (a, b) = (values("a"), values("b"));
     assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= (2.0 + 10.0) / 2.0), "{a:?} {b:?}");
     assert!((a[1] - 10_000.0 / 3.0).abs() <= 2.0, "{a:?}");

@@ -15,8 +15,8 @@ fn a_profile_says_which_colours_the_inks_make_and_does_not_describe_these() {
     let (decoded, slot) = decode(&file("cmyk-profile.tif"), &TARGET).unwrap();
     assert_eq!(decoded.layout.pixel, Pixel::Rgb);
     assert_eq!((decoded.metadata.icc.as_ref(), decoded.remarks(&TARGET)), (None, vec![Remark::NowRgb]));
-    // Pixels of 0, 64, 128 or 255 of each ink, and the colours that interpolating the profile's perceptual table gives. Its colorimetric one is
-    // white everywhere.
+    // Pixels of 0, 64, 128 or 255 of each ink, and the colours that interpolating the profile's
+    // perceptual table gives. Its colorimetric one is white everywhere.
     let colours = [
         (0, [255, 255, 255]),
         (1, [195, 195, 195]),

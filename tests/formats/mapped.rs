@@ -1,4 +1,5 @@
-//! Samples that are no levels: signed integers, long integers and floats. What comes out is compared with a model, byte for byte.
+//! Samples that are not levels: signed integers, long integers and floats. The output is compared
+//! with a model, byte for byte.
 
 mod model;
 mod no_data;
@@ -16,7 +17,7 @@ const WIDTH: usize = 53;
 const HEIGHT: usize = 47;
 const GLOBAL: Operation = Operation::new(Method::Global);
 
-/// Samples of any kind: a bell of values, and of floats also some that are none.
+/// Returns samples of any kind: a bell of values, and for floats also some NaNs and infinities.
 fn samples(kind: Kind, count: usize, with_none: bool) -> Vec<u8> {
     let mut state = 7_u64;
     let mut random = || {
@@ -51,7 +52,7 @@ fn picture(how: How, with_none: bool) -> Vec<u8> {
     samples(how.kind, WIDTH * HEIGHT * channels, with_none)
 }
 
-/// How a TIFF is written.
+/// The arrangement of a TIFF.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arrangement {
     big_endian: bool,
@@ -141,7 +142,7 @@ fn tiff(how: How, picture: &[u8], arrangement: Arrangement) -> Vec<u8> {
     [file, values].concat()
 }
 
-/// Decodes, equalizes and encodes a file. Returns what is written, and the picture before that.
+/// Decodes, equalizes and encodes a file. Returns the output, and the picture before that.
 fn processed(file: &[u8], operation: &Operation, target: &Target) -> (Vec<u8>, Decoded) {
     let (mut decoded, mut slot) = decode(file, target).unwrap();
     let pixels = decoded.layout.bytes() as usize;
@@ -163,7 +164,7 @@ fn tag(file: &[u8], wanted: u16) -> Option<Vec<usize>> {
     Some((0..count).map(|i| number(start + i * size, size)).collect())
 }
 
-/// Returns the little-endian samples of a TIFF that was written, and checks that its tags say what they are.
+/// Returns the little-endian samples of a TIFF that was written, and checks the tags about them.
 fn samples_of(file: &[u8], how: How) -> Vec<u8> {
     let bytes = usize::from(how.kind.1 / 8);
     let channels = how.pixel_bytes() / bytes;
@@ -211,7 +212,7 @@ fn ranged(how: How) -> Target {
     Target { range: how.range.and_then(|(low, high)| Range::new(low, high)), ..TARGET }
 }
 
-/// Checks that the output of a picture is what the model says.
+/// Checks that the output of a picture agrees with the model.
 fn check(how: How, picture: &[u8], arrangement: Arrangement) {
     let (written, _) = processed(&tiff(how, picture, arrangement), &GLOBAL, &ranged(how));
     assert!(samples_of(&written, how) == how.equalized(picture), "{how:?} {arrangement:?}");
@@ -259,7 +260,7 @@ fn premultiplied_alpha_is_divided_out() {
         let opaque = if kind.0 == 3 { 1.0 } else { 32_767.0 };
         let (mut colours, mut multiplied) = (Vec::new(), Vec::new());
         for at in 0..WIDTH * HEIGHT {
-            // Halves and quarters, so that multiplying and dividing is exact.
+            // Halves and quarters, to make multiplying and dividing exact.
             let share = [1.0, 0.5, 0.25, 0.0][at % 4];
             let alpha = if kind.0 == 3 { share } else { [32_767.0, 32_767.0, 32_767.0, 0.0][at % 4] };
             let values = [at % 101, at % 67, at % 31].map(|value| 4.0 * value as f64);
@@ -301,7 +302,7 @@ fn levels_that_stand_for_no_data_stay_and_do_not_count() {
         let levels: Vec<u16> = (0..WIDTH * HEIGHT).map(level).collect();
         let picture: Vec<u8> =
             levels.iter().flat_map(|level| level.to_le_bytes()[..bytes].to_vec()).collect();
-        // What has no data is transparent in the eyes of the arithmetic.
+        // For the arithmetic, no-data pixels are transparent.
         let mut expected: Vec<u8> = levels
             .iter()
             .flat_map(|&level| [level, if level == NO_DATA { 0 } else { u16::MAX }])
@@ -317,7 +318,7 @@ fn levels_that_stand_for_no_data_stay_and_do_not_count() {
             assert_eq!(found, wanted, "{depth:?} at {at}");
         }
         assert_eq!(decoded.remarks(&TARGET), []);
-        // A value that no sample has is none of them.
+        // A no-data value that no sample can have excludes no sample.
         let none = How { no_data: Some(-1.0), ..how };
         let (all, _) = decode(&tiff(none, &picture, PLAIN), &TARGET).unwrap();
         assert_eq!((all.layout.pixel, all.is_mapped()), (Pixel::Gray, false));
@@ -366,7 +367,8 @@ fn a_range_as_wide_as_floats_are_does_no_harm() {
     assert!(found.as_chunks::<8>().0.iter().all(|sample| f64::from_le_bytes(*sample).is_finite()));
 }
 
-/// The files in `tests/data/samples` that another program wrote, of the same samples, in several ways.
+/// The files in `tests/data/samples` that another program wrote, of the same samples, in several
+/// ways.
 #[test]
 fn what_tifffile_writes_in_any_way_is_the_same_picture() {
     let folder = project().join("tests/data/samples");
@@ -461,7 +463,7 @@ fn a_border_without_values_takes_no_memory_but_too_many_different_ones_are_refus
 #[test]
 fn a_long_strip_is_not_in_memory_as_a_whole_unless_it_is_compressed() {
     use std::io::Write;
-    // One strip of 64 MiB of floats, of which only the end is in the file.
+    // One strip of 64 MiB of floats, with only its end in the file.
     let how = How::new((3, 32), 1);
     let mut file = tiff(how, &picture(how, false), PLAIN);
     let at = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;

@@ -16,7 +16,8 @@ fn icc() -> Vec<u8> {
     icc
 }
 
-/// Little-endian EXIF: orientation 6 and a rating of 4 in the first directory, an exposure time in the EXIF directory.
+/// Little-endian EXIF: orientation 6 and a rating of 4 in the first directory, an exposure time in
+/// the EXIF directory.
 fn exif() -> Vec<u8> {
     let mut exif = b"II*\0\x08\0\0\0".to_vec();
     exif.extend(b"\x03\0");
@@ -164,7 +165,7 @@ fn metadata_without_a_place_is_told_of() {
     assert_eq!(remark(Metadata::default(), Format::Pnm), []);
 }
 
-/// EXIF with nothing but a resolution of 300 pixels per inch.
+/// EXIF with a resolution of 300 pixels per inch alone.
 fn exif_of_300_dpi() -> Vec<u8> {
     let mut exif = b"MM\0*\0\0\0\x08\0\x02".to_vec();
     exif.extend(b"\x01\x1a\0\x05\0\0\0\x01\0\0\0\x26\x01\x1b\0\x05\0\0\0\x01\0\0\0\x26\0\0\0\0");
@@ -188,7 +189,7 @@ fn a_resolution_without_a_place_is_told_of() {
     for to in [Format::WebP, Format::Pnm] {
         assert_eq!(remark(&bare, to), [Remark::WithoutResolution], "{to}");
     }
-    // 40 nm a pixel are more pixels per inch than a JPEG's density can say.
+    // 40 nm per pixel are more pixels per inch than a JPEG's density can hold.
     let dense = Metadata { resolution: Some(Resolution { x: 63_500_000, y: 63_500_000 }), ..bare.clone() };
     assert_eq!(remark(&dense, Format::Jpeg), [Remark::WithoutResolution]);
     assert_eq!(remark(&dense, Format::Tiff), []);

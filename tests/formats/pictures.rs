@@ -75,8 +75,8 @@ fn what_is_wrong_with_a_bitmap_is_said_once() {
     assert!(why.starts_with("damaged BMP: Negative width ("), "{why}");
 }
 
-/// A bitmap of 3 by 2 pixels with masks for red, green, blue and alpha, the first of which has this alpha. Padding and what follows the
-/// pixels have all bits set.
+/// Returns a bitmap of 3 by 2 pixels with masks for red, green, blue and alpha; the first pixel has
+/// this alpha. Padding and the bytes after the pixels have all bits set.
 fn bitmap(header: u8, masks: [u32; 4], alpha: u32) -> Vec<u8> {
     let bytes = if masks[3] > 0xffff { 4 } else { 2 };
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();

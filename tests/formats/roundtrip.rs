@@ -119,14 +119,15 @@ fn eight_bit_formats_keep_every_pixel() {
             let (file, native) = noise(&layout);
             let (decoded, slot) = decode(&file, &target).unwrap();
             let written = encode(&decoded, slot, &target).unwrap();
-            // WebP has no gray, and BMP no gray with alpha: they come back as colour unless gray is asked for.
+            // WebP has no gray, and BMP no gray with alpha: they come back as colour unless gray is
+            // asked for.
             let (again, slot) = decode(
                 &written,
                 &Target { gray: (layout.pixel.colour_channels() == 1).then_some(Gray::Luma), ..TARGET },
             )
             .unwrap();
             if format == Format::Bmp && decoded.remarks(&target).contains(&Remark::Invisible) {
-                // A bitmap whose alpha is 0 everywhere is opaque.
+                // A bitmap with an alpha of 0 everywhere is opaque.
                 assert!(!again.layout.pixel.has_alpha(), "{layout:?}");
                 continue;
             }
@@ -207,7 +208,7 @@ fn chroma_counts_towards_what_a_picture_takes() {
     assert!(error.contains("--max-bytes"), "{error}");
 }
 
-/// Allows this many bytes, and notes what is asked for.
+/// Allows this many bytes, and records the requests.
 struct Allowance {
     bytes: u64,
     asked: Vec<u64>,

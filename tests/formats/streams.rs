@@ -1,4 +1,4 @@
-//! Strips and tiles of TIFFs that are handed to another coder: which ones, and what becomes of their samples.
+//! Strips and tiles of TIFFs that are handed to another coder: their selection, and the result.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -12,7 +12,7 @@ use crate::large::{Cut, tiff};
 use crate::samples::Random;
 use crate::stacks::Storage;
 
-/// What the coder does wrong.
+/// The fault of the coder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -20,11 +20,11 @@ enum Fault {
     Declines,
     /// It leaves one of them to others.
     LeavesOne,
-    /// It says that it did one, but changed a byte of it.
+    /// It reports one as done, but with a changed byte.
     ChangesOne,
 }
 
-/// Inflates and deflates as the CPU does, but for a fault.
+/// Inflates and deflates as the CPU does, except for a fault.
 #[derive(Debug)]
 struct Other {
     fault: Fault,
@@ -52,7 +52,7 @@ impl StreamCoder for Other {
         match (self.fault, streams.work) {
             (Fault::LeavesOne, _) => lengths[3] = 0,
             (Fault::ChangesOne, StreamWork::Inflate) => memory[streams.start() + 3 * streams.stride()] ^= 1,
-            // The one that is looked at.
+            // The one that is checked.
             (Fault::ChangesOne, StreamWork::Deflate) => {
                 let places = streams.places_within(&lengths, memory.len()).unwrap();
                 memory[places[places.len() / 2].start + 50] ^= 1;
@@ -115,7 +115,7 @@ fn another_coder_makes_the_same_pictures_and_files() {
                 let asked = other.asked.into_inner().unwrap();
                 let expected: &[StreamWork] = match (fault, cut) {
                     (Fault::Declines, _) | (_, Cut::Strips(90)) => &[],
-                    // What is written is in one strip.
+                    // The output is in one strip.
                     (_, Cut::Strips(_)) => &[StreamWork::Inflate],
                     (_, Cut::Tiles(..)) => &[StreamWork::Inflate, StreamWork::Deflate],
                 };

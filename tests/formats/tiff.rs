@@ -1,4 +1,5 @@
-//! TIFFs in every arrangement: scattered strips, either byte order, the directory before or behind the pixels.
+//! TIFFs in every arrangement: scattered strips, either byte order, the directory before or after
+//! the pixels.
 
 mod arrangement;
 mod contrast;
@@ -23,7 +24,7 @@ const HEIGHT: usize = 151;
 const OFFSETS: u16 = 273;
 const LENGTHS: u16 = 279;
 
-/// How an uncompressed file is laid out.
+/// The arrangement of an uncompressed file.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     big_endian: bool,
@@ -51,7 +52,8 @@ impl Form {
         number
     }
 
-    /// Returns a file of these samples, which are in native byte order; `change` may edit the tags before they are written.
+    /// Returns a file of these samples, which are in native byte order; `change` may edit the tags
+    /// before they are written.
     fn file(self, samples: &[u8], change: impl Fn(&mut Tags)) -> Vec<u8> {
         let mut samples = samples.to_vec();
         if self.bytes == 2 && self.big_endian != cfg!(target_endian = "big") {
@@ -102,7 +104,8 @@ impl Form {
         tags
     }
 
-    /// Returns the directory for offset `at`, followed by the values that do not fit into its entries.
+    /// Returns the directory for offset `at`, followed by the values that do not fit into its
+    /// entries.
     fn directory(self, tags: &Tags, at: usize) -> Vec<u8> {
         let mut directory = self.number(tags.len() as u32, 2);
         let (mut values, values_at) = (Vec::new(), at + 2 + 12 * tags.len() + 4);
@@ -172,7 +175,7 @@ fn white_may_be_zero_and_strips_in_any_order() {
     assert!(decoded(&exchanged).unwrap() == expected);
 }
 
-/// Returns a file whose last channel is alpha of this kind, and what else `change` says.
+/// Returns a file with alpha of this kind as the last channel.
 fn with_alpha(form: Form, samples: &[u8], photometric: u32, kind: u32) -> Vec<u8> {
     form.file(samples, |tags| {
         tags.retain(|(tag, _)| *tag != 338);
@@ -186,7 +189,7 @@ fn amounts_of_darkness_and_of_ink_are_divided_by_alpha_before_they_become_colour
     const SEPARATED: u32 = 5;
     for (channels, photometric) in [(2, 0), (5, SEPARATED)] {
         let form = Form { channels, ..PLAIN };
-        // A fifth of each: 51 of 255, so that dividing is exact.
+        // A fifth of each: 51 of 255, which makes dividing exact.
         let straight: Vec<u8> = form.samples().iter().map(|sample| sample / 5 * 5).collect();
         let of = |divisor: u8| {
             let mut samples = straight.clone();
@@ -316,7 +319,7 @@ fn a_stack_in_one_page_is_refused_or_whole() {
         tifffiles("18446744073709551615, 2, ", truncated),
     ];
     for text in told {
-        // What has been taken out of a stack is whole, what is cut has its directory in front.
+        // A file taken out of a stack is whole; a truncated one has its directory in front.
         assert!(described(&text).unwrap() == PLAIN.samples(), "{text}");
         let error =
             of_form(Form { directory_first: true, ..PLAIN }, DESCRIPTION, numbers(&text)).unwrap_err();
@@ -332,7 +335,7 @@ fn a_stack_in_one_page_is_refused_or_whole() {
     assert!(single.into_iter().all(|outcome| outcome.unwrap() == PLAIN.samples()));
 }
 
-/// Returns a file of these strips, which are compressed already; `change` may edit the tags before they are written.
+/// Returns a file of these compressed strips; `change` may edit the tags before they are written.
 fn compressed(form: Form, strips: &[Vec<u8>], change: impl Fn(&mut Tags)) -> Vec<u8> {
     let strips: Vec<&[u8]> = strips.iter().map(Vec::as_slice).collect();
     let mut end = 8;
@@ -359,7 +362,7 @@ fn in_tiles(side: usize, tags: &mut Tags) {
     }
 }
 
-/// Returns a gray file of these tiles of `side` x `side` pixels, which are compressed already.
+/// Returns a gray file of these compressed tiles of `side` x `side` pixels.
 fn tiled(compression: u32, side: usize, tiles: &[Vec<u8>]) -> Vec<u8> {
     compressed(PLAIN, tiles, |tags| {
         first(259, |_| compression)(tags);
@@ -545,7 +548,7 @@ fn horizontal_predictor_works_big_endian_and_planar() {
     assert!(decoded(&file).unwrap() == samples);
 }
 
-/// Replaces the little-endian header of a file whose directory is big-endian.
+/// Replaces the little-endian header of a file that has a big-endian directory.
 fn big_endian(file: &[u8]) -> Vec<u8> {
     let directory = u32::from_le_bytes(file[4..8].try_into().unwrap());
     [b"MM\0*", &directory.to_be_bytes()[..], &file[8..]].concat()
@@ -567,7 +570,8 @@ fn data_that_end_before_the_last_row_are_refused() {
     let samples = PLAIN.samples();
     let lzw = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(&samples);
     let packed = samples.iter().flat_map(|&sample| [0, sample]).collect();
-    // For each row one bit, the code V0: the row is like the one above. Then EOFB, which is EOL twice (T.6).
+    // For each row one bit, the code V0: the row is like the one above. Then EOFB, which is EOL
+    // twice (T.6).
     let group_4 = [&[0xff; HEIGHT.div_ceil(8)], &b"\0\x10\x01"[..]].concat();
     for (compression, data, name) in [
         (1, samples, ""),
@@ -642,7 +646,7 @@ fn strips_that_are_not_in_the_file_are_refused() {
 #[test]
 fn a_strip_that_claims_a_long_file_takes_no_memory_for_it() {
     let samples = PLAIN.samples();
-    // The first claims 60 MiB of data, the second almost as many rows as there can be.
+    // The first claims 60 MiB of data, the second almost the greatest number of rows.
     for (compression, tag, number) in [(8, LENGTHS, 60 << 20), (7, 278, 65535)] {
         let mut file = tempfile::tempfile().unwrap();
         let change = |tags: &mut Tags| {

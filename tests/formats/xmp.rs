@@ -1,4 +1,4 @@
-//! XMP and other segments of a JPEG that tell of its video or gain map, which is left out.
+//! XMP and other segments of a JPEG about its video or gain map, which is left out.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -13,7 +13,7 @@ const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
 
-/// What tells of the video or the gain map: in attributes, in elements, and in a container.
+/// References to the video or the gain map: in attributes, in elements, and in a container.
 const FALSE: [&str; 4] = [
     " GCamera:MotionPhoto=\"1\" GCamera:MicroVideoOffset=\"2024\"",
     " hdrgm:Version=\"1.0\"",
@@ -22,7 +22,7 @@ const FALSE: [&str; 4] = [
      Item:Mime=\"video/mp4\" Item:Length=\"2024\"/></rdf:li></rdf:Seq></Container:Directory>",
 ];
 
-/// A packet with these attributes and elements besides those that stay.
+/// Returns a packet with these attributes and elements in addition to the ones that stay.
 fn packet([first, second, third, last]: [&str; 4]) -> String {
     format!(
         "<x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">\
@@ -37,7 +37,7 @@ fn plain() -> Vec<u8> {
     std::fs::read(project().join("tests/data/jpeg/420.jpg")).unwrap()
 }
 
-/// The plain JPEG with segments of these markers and contents, and a video behind it.
+/// Returns the plain JPEG with segments of these markers and contents, and a video after it.
 fn with(segments: &[(u8, &[u8])]) -> Vec<u8> {
     let mut file = plain();
     let segments: Vec<u8> = segments
@@ -51,7 +51,8 @@ fn with(segments: &[(u8, &[u8])]) -> Vec<u8> {
     file
 }
 
-/// Has a GPU decode the file and encode the plain JPEG, as far as the codec is concerned.
+/// Treats the file as decoded by a GPU that encodes the plain JPEG, as far as the codec is
+/// concerned.
 fn by_gpu(file: &[u8]) -> Vec<u8> {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(file).unwrap();

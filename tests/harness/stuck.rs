@@ -1,4 +1,5 @@
-//! Runs of the program that do not end: what their threads wait for is printed, and they are killed, so that their test fails by name.
+//! A watchdog for runs of the program that do not end. It prints the system calls in which their
+//! threads wait and kills them, for their test to fail by name.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -10,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// How long a process of the program may last: several times what the longest test takes on a machine under load.
+/// The longest that a process of the program may last: several times the longest test on a machine
+/// under load.
 const MOST: Duration = Duration::from_secs(400);
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Has processes of the program that this one started, and that last too long, be killed from now on.
+/// Starts to watch the processes of the program below this one, and to kill any that lasts too
+/// long.
 pub(super) fn watch(program: String) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -32,7 +35,7 @@ fn watch_always(program: &Path) {
         for pid in running {
             if seen.entry(pid).or_insert_with(Instant::now).elapsed() > MOST {
                 eprintln!("killed, as it did not end: {}", told(pid));
-                // It may have ended by now.
+                // The process may have ended by now.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
@@ -54,7 +57,7 @@ fn folder(pid: Pid) -> PathBuf {
     format!("/proc/{}", pid.as_raw_nonzero()).into()
 }
 
-/// Returns the folders of a process's threads; none if it has ended.
+/// Returns the folders of a process's threads; empty if it has ended.
 fn threads(pid: Pid) -> Vec<PathBuf> {
     let threads = fs::read_dir(folder(pid).join("task")).into_iter().flatten();
     threads.filter_map(|thread| Some(thread.ok()?.path())).collect()
@@ -70,7 +73,8 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Returns a process's arguments, and of each thread its name, the system call it is in and where the system waits there.
+/// Describes a process by its arguments and, for each thread, the name, the system call it is in
+/// and the place in the kernel where it waits.
 fn told(pid: Pid) -> String {
     let mut told = read(&folder(pid).join("cmdline")).replace('\0', " ");
     for thread in threads(pid) {

@@ -1,4 +1,5 @@
-//! PNGs and bitmaps, whose coders take rows one after the other: what is written of bands has the bytes of the file that is written of the whole.
+//! PNGs and bitmaps, which coders take row by row: an output written in bands has the bytes of one
+//! written as a whole.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -23,7 +24,8 @@ fn chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
     [&(content.len() as u32).to_be_bytes(), &kind[..], content, &crc.sum().to_be_bytes()].concat()
 }
 
-/// Predicts a byte from those to its left, above it and above its left neighbour, by a filter type (PNG third edition, section 9).
+/// Predicts a byte from its neighbours (left, above, and above left) by a filter type (PNG third
+/// edition, section 9).
 fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     let estimate = i32::from(left) + i32::from(above) - i32::from(corner);
     let distance = |byte: u8| (estimate - i32::from(byte)).abs();
@@ -38,10 +40,11 @@ fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     }
 }
 
-/// A kind of PNG: colour type, bits of a sample, bytes of each pixel once it is decoded, and chunks before the image data.
+/// A kind of PNG: colour type, bits of a sample, bytes of a decoded pixel, and chunks before the
+/// image data.
 type Kind = (u8, u32, usize, Vec<Vec<u8>>);
 
-/// Returns a PNG of these sides, whose rows have all filters, in chunks of many lengths.
+/// Returns a PNG of these sides: rows with all filters, image data in chunks of many lengths.
 fn png((width, height): (u32, u32), (colour, bits, _, before): &Kind, random: &mut Random) -> Vec<u8> {
     let samples = [1, 0, 3, 1, 2, 0, 4][usize::from(*colour)];
     let row = (width * samples * bits).div_ceil(8) as usize;
@@ -73,7 +76,7 @@ fn png((width, height): (u32, u32), (colour, bits, _, before): &Kind, random: &m
     [file, chunk(b"tEXt", b"Comment\0behind"), chunk(b"IEND", b"")].concat()
 }
 
-/// Returns a chunk of colours, fewer than there are numbers for.
+/// Returns a palette with fewer colours than the samples can number.
 fn palette(colours: u8, random: &mut Random) -> Vec<u8> {
     chunk(b"PLTE", &(0..3 * usize::from(colours)).map(|_| random.next() as u8).collect::<Vec<_>>())
 }
@@ -102,7 +105,8 @@ fn kinds(random: &mut Random) -> Vec<(&'static str, Kind)> {
     ]
 }
 
-/// Returns a bitmap of these sides, whose rows are random bytes from the header `length` on.
+/// Returns a bitmap of these sides with random rows; `behind` follows the first 40 bytes of its
+/// header and holds channel masks.
 fn bmp(
     (width, height): (u32, i32),
     bits: u32,
@@ -164,13 +168,14 @@ fn make_files(place: &Place, random: &mut Random) {
     for (name, file) in files {
         place.file(format!("{name}.bmp"), file);
     }
-    // A mask for alpha, which is 0 everywhere: it is none.
+    // The mask for alpha does not count, as alpha is 0 everywhere.
     let mut opaque = bmp((width, height), 32, &rgba, 3, random);
     opaque[14 + 40 + 16..].chunks_exact_mut(4).for_each(|pixel| pixel[3] = 0);
     place.file("in3/empty-alpha.bmp", opaque);
 }
 
-/// The folders of [`make_files`], by the bytes of pixels, which do not fit into a quarter of this memory.
+/// The folders of [`make_files`], by the bytes of a pixel, each with an amount of memory of which
+/// its pictures take more than a quarter.
 fn folders() -> impl Iterator<Item = (String, usize)> {
     let pixels = SIDES.0 as usize * SIDES.1 as usize;
     [1, 2, 3, 4, 6, 8].into_iter().map(move |bytes| (format!("in{bytes}"), bytes * pixels * 39 / 10))
@@ -225,7 +230,7 @@ fn pictures_are_larger_than_memory_and_become_others() {
     }
     for file in place.tree("expected") {
         let [out, expected] = ["out", "expected"].map(|folder| format!("{folder}/{file}"));
-        // Strips of a TIFF lie where they come.
+        // The strips of a TIFF lie in the order in which they are finished.
         let is_same = match file.ends_with(".tiff") || file.ends_with(".tif") {
             true => pixels_of(&place.path(&out)) == pixels_of(&place.path(&expected)),
             false => place.read(&out) == place.read(&expected),
@@ -288,7 +293,7 @@ fn what_cannot_be_cut_says_so_with_what_would_do() {
         .run("a.png --out out --memory 8MiB --max-pixels 1000 --max-bytes 1000 --devices cpu")
         .exits(1)
         .says(&format!("exceeds the limits of 1000 pixels and 1000 bytes; raise them with --max-pixels {pixels} and --max-bytes "));
-    // As a header that claims to be interlaced.
+    // The same file with a header that claims to be interlaced.
     let mut interlaced = whole;
     interlaced[28] = 1;
     let header = chunk(b"IHDR", &interlaced[16..29]);
@@ -296,7 +301,7 @@ fn what_cannot_be_cut_says_so_with_what_would_do() {
     place.file("b.png", &interlaced);
     let ran = place.run(&format!("b.png --out out --memory {} --devices cpu", interlaced.len() + 10_000));
     ran.exits(1).says("raise --memory to ").says("it is done as a whole, as interlaced and animated PNGs");
-    // One that runs are told of, of the length that it would have without them.
+    // A header that claims run-length encoding, with data of the length of plain rows.
     place.file("c.bmp", bmp((SIDES.0, SIDES.1 as i32), 8, &[], 1, &mut random));
     let ran = place.run("c.bmp --out out --memory 2MiB --devices cpu");
     ran.exits(1).says("raise --memory to ").says("it is done as a whole, as run-length encoded BMPs");
@@ -318,7 +323,7 @@ fn little_data_that_claim_to_be_much_are_harmless() {
     ran.exits(1).says("damaged PNG: its image data ends before its last row");
 }
 
-/// Has pictures be cut that take more bytes than that.
+/// A budget by which pictures of more bytes are cut into bands.
 struct CutAbove(u64);
 
 impl Budget for CutAbove {
@@ -331,7 +336,8 @@ impl Budget for CutAbove {
     }
 }
 
-/// Returns what is written of the bands of a file, which are read and written in this order, perhaps more than once.
+/// Returns the bytes of the output of a file in bands, read and written in the order that
+/// `shuffled` gives them.
 fn written_of_bands(path: &Path, target: &Target, most: u64, shuffled: impl Fn(&mut Vec<usize>)) -> Vec<u8> {
     let open = || (File::open(path).unwrap(), Vec::new());
     let ((mut file, mut buffer), mut budget) = (open(), CutAbove(most));
@@ -360,7 +366,7 @@ fn written_of_bands(path: &Path, target: &Target, most: u64, shuffled: impl Fn(&
     bytes
 }
 
-/// Returns what is written of a file as a whole.
+/// Returns the bytes of the output of a file as a whole.
 fn written_at_once(path: &Path, target: &Target) -> Vec<u8> {
     let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, target).unwrap();

@@ -1,4 +1,5 @@
-//! What is more than samples that are levels: other types of samples, pixels that do not count, L*a*b*, and the histogram alone.
+//! Large pictures beyond integer samples: other types of samples, pixels that do not count, L*a*b*,
+//! and the histogram alone.
 
 use equalize::{Depth, Layout, Pixel};
 
@@ -10,12 +11,12 @@ use crate::harness::{Place, Ran};
 use crate::samples::{Data, Random, samples};
 use crate::stacks::Storage;
 
-/// The bytes of samples of a type, whose number is given.
+/// Makes the bytes of a sample of a type from its number.
 type Make = fn(usize, &mut Random) -> Vec<u8>;
 
 const SIZE: (u32, u32) = (700, 1200);
 
-/// Less than four times what such a picture takes of 16 bits, and enough for its counts and tables.
+/// Memory of less than four such pictures of 16 bits, and enough for the counts and tables of one.
 const DEEP: &str = "6MiB";
 
 fn layout(pixel: Pixel) -> Layout {
@@ -27,7 +28,7 @@ fn value(at: usize, random: &mut Random) -> f32 {
     at as f32 / 1e6 - 0.4 + random.below(1000) as f32 / 3e3
 }
 
-/// Floats, of which some in the middle alone have no value, and all of some rows at the top.
+/// Floats with missing values: all of the first 300 rows, and some in rows 700 to 799.
 fn with_gaps(at: usize, random: &mut Random) -> Vec<u8> {
     let row = at / SIZE.0 as usize;
     let value = match row {
@@ -55,7 +56,7 @@ const KINDS: [(&str, Pixel, (u32, u32), Make); 5] = [
     }),
 ];
 
-/// Compares what a run in little memory writes with what one in much does.
+/// Compares the outputs of runs with little memory and with much.
 fn come_out_as_a_whole(place: &Place, memory: &str, settings: &str) {
     place.run(&format!("in --out expected {settings} --overwrite")).exits(0);
     place
@@ -89,7 +90,7 @@ fn samples_that_are_no_levels_come_out_as_they_would_as_a_whole() {
     for settings in ["", "--range -0.3..0.9", "--method clahe --tiles 2x1", "--method stretch --no-data 0"] {
         come_out_as_a_whole(&place, DEEP, settings);
     }
-    // Only with others do their ranges stand in the way.
+    // A table for several pictures needs the range of all, which bands cannot give in advance.
     place.run("in --out out --memory 6MiB --together all --overwrite").exits(1).says("give the range of all");
 }
 
@@ -99,7 +100,7 @@ fn pixels_that_do_not_count_are_those_of_the_whole() {
     let layout = Layout { depth: Depth::Eight, ..layout(Pixel::Gray) };
     let gray = samples(&layout, Data::Natural, &mut random);
     place.file("in/a.tif", tiff(&layout, &gray, Cut::Tiles(64, 64), Storage::Lzw));
-    // The mask hides pixels of some bands alone.
+    // The mask hides pixels of some bands only.
     let mask: Vec<u16> =
         (0..gray.len()).map(|at| u16::from(!(300_000..600_000).contains(&at) || at % 5 == 0)).collect();
     for cut in [Cut::Tiles(128, 112), Cut::Strips(7), Cut::Strips(1200)] {
@@ -121,7 +122,8 @@ fn pixels_that_do_not_count_are_those_of_the_whole() {
     }
 }
 
-/// Two decoders that each take most of the memory, in several steps, give way to each other until both are through.
+/// Two decoders that each take most of the memory, in several steps, give way to each other until
+/// both are through.
 #[test]
 fn masks_that_are_read_whole_for_each_band_leave_each_other_room() {
     let (place, mut random) = (Place::new(), Random(64));
@@ -133,7 +135,8 @@ fn masks_that_are_read_whole_for_each_band_leave_each_other_room() {
     place.file("masks/a.tif", tiff(&of_mask, &mask, Cut::Strips(2200), Storage::Deflate));
     place.run("in --out expected --mask masks").exits(0);
     let mut memory = 1 << 20;
-    // What is named tells of the picture first, and of its mask once that is opened.
+    // The first refusals name the memory for the picture, later ones that for its mask too, once it
+    // is opened.
     while let Some(more) =
         named(&place.run(&format!("in --out out --mask masks --threads 2 --memory {memory}")))
     {

@@ -1,4 +1,4 @@
-//! `--levels auto`: how many levels samples have is told by those of all bands, not by those of one.
+//! `--levels auto`: the samples of all bands, not of one, decide the number of levels.
 
 use equalize::{Depth, Layout, Pixel};
 
@@ -9,10 +9,10 @@ use crate::stacks::Storage;
 
 const SIDES: (u32, u32) = (1100, 4000);
 
-/// Less than a picture of 16 bits takes as a whole.
+/// Memory of less than a whole picture of 16 bits.
 const DEEP: &str = "--memory 8MiB --devices cpu";
 
-/// The flags that say what is to be found in pictures of this name.
+/// The flags for the levels to be found in pictures of this name.
 const FOUND: [(&str, &str); 4] = [
     ("twelve", "--shift 4"),
     ("fourteen", "--shift 2"),
@@ -20,7 +20,8 @@ const FOUND: [(&str, &str); 4] = [
     ("black-above", "--shift 4"),
 ];
 
-/// Returns samples of twelve bits in the upper ones; what is in the bits below, one sample of the last row tells.
+/// Returns samples of twelve bits, in the upper bits of 16. By the name, one sample of the last row
+/// has a lower bit set as well, or the first 3000 rows are black.
 fn gray(name: &str, layout: &Layout, random: &mut Random) -> Vec<u16> {
     let mut samples = samples(layout, Data::Natural, random);
     let (width, last) = (layout.width as usize, samples.len() - 7);

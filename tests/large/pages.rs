@@ -1,4 +1,4 @@
-//! Files of several pages, each of which is large beside all memory.
+//! Files of several pages, each too large for the memory.
 
 use equalize::{Depth, Layout, Pixel};
 
@@ -9,7 +9,7 @@ use crate::samples::{Data, Random, samples};
 use crate::stacks::Storage;
 
 const SIDES: (u32, u32) = (1003, 1101);
-/// Less than half of what colours take as a whole.
+/// Memory of less than half of a page in colour.
 const LITTLE_FOR_COLOURS: &str = "--memory 1536KiB --threads 1 --devices cpu";
 const SMALLER: [(u32, u32); 2] = [(502, 551), (251, 276)];
 
@@ -31,7 +31,7 @@ fn page(file: Vec<u8>, layout: &Layout, samples: &[u16], cut: Cut) -> Vec<u8> {
     with_page(file, layout, (bits, UNSIGNED), &bytes, cut, Storage::Deflate)
 }
 
-/// Compares all pages and overviews of what a run in little memory writes with what one in much does.
+/// Compares all pages and overviews of the outputs of runs with little memory and with much.
 fn come_out_as_a_whole(place: &Place, little: &str, settings: &str) {
     place.run(&format!("in --out expected {settings} --devices cpu --overwrite")).exits(0);
     place.run(&format!("in --out out {settings} {little} --overwrite")).exits(0);
@@ -148,7 +148,7 @@ fn what_fails_is_told_by_its_page_and_what_needs_whole_pages_is_refused() {
     let ran = place.run(&format!("in --out out {LITTLE} --method clahe"));
     ran.exits(1).says("page 2").says("Failed: 1");
     assert!(place.tree("out").is_empty(), "{:?}", place.tree("out"));
-    // Pages of several sizes are done one by one, as a whole.
+    // Pages of different sizes are processed one by one, each as a whole.
     let smaller = Layout { height: 700, ..layout };
     let file = [layout, smaller].into_iter().fold(header(), |file, layout| {
         page(file, &layout, &samples(&layout, Data::Natural, &mut random), Cut::Tiles(64, 64))
@@ -156,7 +156,7 @@ fn what_fails_is_told_by_its_page_and_what_needs_whole_pages_is_refused() {
     place.file("in/a.tif", file);
     place.run(&format!("in --out out {LITTLE}")).exits(1).says("raise --memory to ");
     come_out_as_a_whole(&place, "--memory 3MiB --devices cpu", "");
-    // So are those of several depths, of which one is read in bands if it is alone.
+    // Pages of different depths are, too, although one of them alone would be read in bands.
     let file = [Depth::Eight, Depth::Sixteen].into_iter().fold(header(), |file, depth| {
         let layout = Layout { depth, pixel: Pixel::Rgb, ..layout };
         page(file, &layout, &samples(&layout, Data::Natural, &mut random), Cut::Strips(9))

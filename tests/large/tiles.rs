@@ -1,4 +1,5 @@
-//! CLAHE of small tiles, whose counts and tables would not all fit into memory: those of a few rows of tiles are there at a time.
+//! CLAHE of small tiles: their counts and tables would not fit into memory together, which holds
+//! those of a few rows of tiles at a time.
 
 use equalize::{Depth, Layout, Pixel};
 
@@ -8,10 +9,12 @@ use crate::harness::Place;
 use crate::samples::{Data, Random, pam, samples};
 use crate::stacks::Storage;
 
-/// Less than a quarter of the pictures below, and of what all tables of their smaller tiles would take.
+/// Memory of less than a quarter of the pictures below, and of less than all tables of their
+/// smaller tiles.
 const LITTLE: &str = "--memory 7MiB --devices cpu";
 
-/// Settings among which tiles do not divide the picture, and bands lie in one row of tiles and in many.
+/// Settings by which tiles do not divide the picture, and bands lie in one row of tiles and in
+/// many.
 const SETTINGS: [&str; 6] = [
     "--tile-size 32",
     "--tile-size 33 --color per-channel --clip-limit 3.5 --threads 3",
@@ -21,7 +24,7 @@ const SETTINGS: [&str; 6] = [
     "--tiles 3x90",
 ];
 
-/// Compares what runs in little memory and in much write of the pictures in `in`.
+/// Compares the outputs of the pictures in `in` with little memory and with much.
 fn come_out_as_a_whole(place: &Place, settings: &str) {
     place.run(&format!("in --out expected --method clahe {settings} --overwrite")).exits(0);
     place.run(&format!("in --out out --method clahe {settings} {LITTLE} --overwrite")).exits(0);
@@ -77,7 +80,7 @@ fn small_tiles_of_samples_that_are_no_levels_are_those_of_the_whole() {
     }
 }
 
-/// Bands that wait for others are not waited for once one of those has failed.
+/// A failed band ends the wait of the bands that need it.
 #[test]
 fn damage_of_a_picture_with_small_tiles_is_told_once_and_leaves_nothing() {
     let (place, mut random) = (Place::new(), Random(69));
@@ -97,7 +100,7 @@ fn damage_of_a_picture_with_small_tiles_is_told_once_and_leaves_nothing() {
     assert!(place.tree("out").is_empty(), "{:?}", place.tree("out"));
 }
 
-/// With more memory bands have more rows, whose tables take more.
+/// More memory makes taller bands, and their tables need more memory in turn.
 #[test]
 fn the_memory_that_a_refusal_names_is_enough() {
     let (place, mut random) = (Place::new(), Random(70));

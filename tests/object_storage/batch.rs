@@ -1,4 +1,4 @@
-//! Runs over folders of which some are in object storage.
+//! Runs over local folders and folders in object storage.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::server::{Bucket, bucket};
 use crate::harness::{BRIGHT, DULL, Place, wait};
 use crate::stacks::{Page, Storage, plain};
 
-/// Names that URLs or shells would take for something else.
+/// Names with characters that are special in URLs or shells.
 const NAMES: [&str; 6] = ["a.pgm", "in box/b c.pgm", "50%.pgm", "%20+&=.pgm", "é/ü €.pgm", "q?x#y.pgm"];
 
 /// A gray picture of varied levels.
@@ -16,7 +16,8 @@ pub(super) fn picture(width: usize, height: usize, seed: usize) -> Vec<u8> {
     bytes
 }
 
-/// Puts pictures into a folder here and one in the bucket, and makes the outputs of the local one.
+/// Puts pictures into a local folder and one in the bucket, and makes the outputs of the local
+/// ones.
 fn prepared(bucket: &Bucket) -> Place {
     let place = Place::new();
     for (seed, name) in NAMES.iter().enumerate() {
@@ -56,7 +57,7 @@ fn outputs_are_those_of_a_local_run_wherever_inputs_and_outputs_are() {
     for name in NAMES {
         assert_eq!(place.read(format!("local/{name}")), place.read(format!("reference/{name}")), "{name}");
     }
-    // Nothing is left to do, by the records on the outputs.
+    // The records on the outputs leave no picture to do.
     for arguments in
         [[&*input, "--out", &out], ["in", "--out", &bucket.url("from here")], [&*input, "--out", "local"]]
     {
@@ -186,7 +187,7 @@ fn pages_that_are_split_are_objects_of_their_own() {
 fn a_large_output_goes_up_in_parts_and_is_whole() {
     let Some(bucket) = bucket() else { return };
     let place = Place::new();
-    // Longer than a part, and than what may be fetched into memory.
+    // Longer than a part of an upload, and than the memory for fetched objects.
     let large = picture(6000, 6000, 1);
     place.file("in/large.pgm", large.clone());
     place.run("in --out reference").exits(0);
@@ -194,7 +195,7 @@ fn a_large_output_goes_up_in_parts_and_is_whole() {
     let arguments = [&*bucket.url("in"), "--out", &bucket.url("out"), "--memory", "160MiB"];
     bucket.run(&place, arguments).exits(0);
     assert_done(&bucket, &place, "out");
-    // An object of several parts tells how many in the name of its content.
+    // The ETag of an object in several parts ends in their number.
     assert!(
         bucket.head("out/large.pgm").0.trim_matches('"').ends_with("-3"),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Runs through a proxy that makes requests fail, come late, or their answers get lost.
+//! Runs through a proxy that makes requests fail or come late, or loses their answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ fn fetches_and_writes_wait_beside_each_other() {
     let begun = Instant::now();
     let (ran, seen) = run_through(&mut bucket, &place, &["--threads", "1"], late);
     ran.exits(0);
-    // One after the other would be 20 s.
+    // One after the other would take 20 s.
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert!(seen.most_fetches.load(Ordering::SeqCst) > 8);
     assert_done(&bucket, &place, 40);
@@ -95,7 +95,8 @@ fn no_more_is_fetched_ahead_than_there_is_memory_for() {
         true => Fault::Late(Duration::from_millis(150)),
         false => Fault::None,
     };
-    // An eighth of it is for what is fetched: four of 1 MB. A decoder may wait for one more.
+    // An eighth of the memory is for fetched pictures: four of 1 MB. A decoder may wait for one
+    // more.
     let (ran, seen) = run_through(&mut bucket, &place, &["--threads", "1", "--memory", "32MiB"], late);
     ran.exits(0);
     assert!(seen.most_fetches.load(Ordering::SeqCst) <= 5, "{:?}", seen.most_fetches);

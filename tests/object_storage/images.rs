@@ -1,4 +1,4 @@
-//! OME-Zarr images in object storage, each of which is all objects below a folder.
+//! OME-Zarr images in object storage, each of them all objects below a folder.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::server::{Bucket, bucket};
 use crate::harness::{Place, Ran, project, wait};
 use crate::zarr::Image;
 
-/// What makes an image of what lies beside it.
+/// The metadata files that make an image of their folder.
 const TELLING: [&str; 3] = [".zattrs", ".zgroup", "zarr.json"];
 
 /// Puts all files of a folder into the bucket, below the same names.
@@ -19,8 +19,8 @@ fn put(bucket: &Bucket, place: &Place, folder: &str) {
     bucket.put_all(names.map(|name| (name.clone(), place.read(name))));
 }
 
-/// Returns a place with images of both versions in `in`, one of them in shards, and in `reference` what becomes of them, and puts them into the
-/// bucket.
+/// Returns a place with images of both versions in `in`, one of them in shards, and with their
+/// outputs in `reference`; puts the images into the bucket.
 fn prepared(bucket: &Bucket) -> Place {
     let place = Place::new();
     for name in ["v04-blosc.zarr", "v05-sharded.zarr"] {
@@ -37,7 +37,7 @@ fn prepared(bucket: &Bucket) -> Place {
     place
 }
 
-/// Checks that two folders hold the same files, key for key; the first of them lies in the bucket.
+/// Checks that a folder in the bucket and a local one hold the same files, key for key.
 fn assert_same(bucket: &Bucket, place: &Place, folder: &str, reference: &str) {
     let names = place.tree(reference);
     let keys: Vec<_> = names.iter().map(|name| format!("{folder}/{name}")).collect();
@@ -71,7 +71,7 @@ fn an_image_becomes_key_for_key_what_it_becomes_in_a_folder() {
     for name in place.tree("local") {
         assert!(place.read(format!("local/{name}")) == place.read(format!("reference/{name}")), "{name}");
     }
-    // Nothing is left to do, by the records on the outputs.
+    // The records on the outputs leave no picture to do.
     for (arguments, told) in runs {
         let done = told.trim_end_matches("pictures").trim_end_matches("picture");
         bucket.run(&place, arguments).exits(0).says(&format!("{done}already done"));
@@ -134,7 +134,7 @@ fn a_run_that_is_killed_leaves_no_image_and_the_next_one_makes_it() {
     let left = bucket.list("out");
     assert!(left.len() < place.tree("reference/a.zarr").len(), "it was killed too late");
     assert!(!left.iter().any(|key| TELLING.iter().any(|name| *key == format!("out/a.zarr/{name}"))));
-    // It is no input either.
+    // An unfinished image is no input either.
     let refused = bucket.run(&place, [&*out, "--out", "local"]);
     refused.exits(1).says("out/a.zarr: an OME-Zarr image is a folder, and none of its zarr.json and .zattrs");
     bucket.run(&place, arguments).exits(0).says("Done: 1 picture");
@@ -211,7 +211,7 @@ fn two_runs_of_other_settings_at_once_leave_no_mixture() {
     assert_same(&bucket, &place, "out", "reference");
 }
 
-/// Has the program find a server that takes its time to write.
+/// Points the program to a server that is slow to write.
 fn slowly(bucket: &mut Bucket) {
     let late = |line: &str, _| match line.starts_with("PUT ") {
         true => Fault::Late(Duration::from_millis(30)),

@@ -13,7 +13,7 @@ fn an_object_with_an_impossible_name_fails_by_name_and_the_others_are_done() {
     for key in ["in/a.pgm", "in/new\nline.pgm", "in/../up.pgm", "in//empty.pgm", "in/z/b.pgm"] {
         stub.put(key, DULL);
     }
-    // Neither is a picture: a folder's mark, and what macOS keeps beside icons.
+    // Two objects that are no pictures: a folder's mark, and the icon file of macOS.
     stub.put("in/marks//", "");
     stub.put("in/Icon\r", "");
     let ran = stub.run(&place, "s3://b/in --out s3://b/out");
@@ -76,7 +76,7 @@ fn a_folder_that_is_not_there_is_wrong_usage_and_near_ones_are_named() {
         stub.run(&place, &format!("histogram {folder}")).exits(2).says(words);
         stub.run(&place, &format!("{folder} --out out --allow-empty")).exits(0).says(words);
     }
-    // A folder's mark is something.
+    // A folder's mark makes it exist.
     stub.run(&place, "s3://b/mark --out out").exits(0);
     place
         .run("in --out out --allow-empty")

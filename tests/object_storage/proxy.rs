@@ -7,29 +7,29 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
-    /// It is answered.
+    /// The request is answered.
     None,
     /// The connection ends before the server sees it.
     Reset,
-    /// The server does what it says, and the answer is lost.
+    /// The server carries the request out, and the answer is lost.
     AnswerLost,
     /// The connection ends in the middle of the answer.
     HalfAnswer,
-    /// The proxy answers, and the server sees nothing.
+    /// The proxy answers, and the request does not reach the server.
     Status500,
     /// The proxy answers that there is no such bucket.
     NoBucket,
-    /// The answer takes so long.
+    /// The answer is this late.
     Late(Duration),
 }
 
 const NO_BUCKET: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 41\r\nConnection: close\r\n\r\n\
                            <Error><Code>NoSuchBucket</Code></Error>\n";
 
-/// What the proxy has seen.
+/// The requests that the proxy has seen.
 #[derive(Default)]
 pub(super) struct Seen {
     /// The first line of each request.
@@ -40,13 +40,14 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Returns how many requests began like this.
+    /// Returns the number of requests that began like this.
     pub(super) fn count(&self, method: &str) -> usize {
         self.requests.lock().unwrap().iter().filter(|line| line.starts_with(method)).count()
     }
 }
 
-/// Starts a proxy before a server. `fault` is told the first line of each request, and how many came before it. Returns its URL.
+/// Starts a proxy before a server, and returns its URL. `fault` chooses the fault of each request
+/// by its first line and the number of requests before it.
 pub(super) fn start(
     endpoint: &str,
     fault: impl Fn(&str, usize) -> Fault + Send + Sync + 'static,
@@ -59,14 +60,14 @@ pub(super) fn start(
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let (server, seen, fault) = (server.clone(), Arc::clone(&told), Arc::clone(&fault));
-            // An error is a client that went away.
+            // An error means that the client went away.
             thread::spawn(move || drop(carry(&client, &server, &seen, &*fault)));
         }
     });
     (url, seen)
 }
 
-/// Carries one request, with the fault that it is to have. Its connection carries no other.
+/// Carries one request, with its fault; the connection ends with it.
 fn carry(
     mut client: &TcpStream,
     server: &str,

@@ -30,7 +30,7 @@ fn status(place: &Place, queue: &str) -> Value {
     place.run(&format!("status --queue {queue} --json")).exits(0).json()
 }
 
-/// Expects that an output in the bucket is that of a local run.
+/// Expects an output in the bucket to equal that of a local run.
 fn expect(bucket: &Bucket, place: &Place, key: &str, content: &[u8]) {
     place.file("expected/in.pgm", content);
     place.run("expected/in.pgm --out expected/out.pgm").exits(0);
@@ -66,11 +66,11 @@ fn pictures_go_from_anywhere_to_anywhere_and_are_done_once() {
         assert_eq!(bucket.get(&format!("there/{name}")), expected, "{name}");
         assert_eq!(place.read(format!("here/{name}")), expected, "{name}");
     }
-    // The records are those of a run without a queue, by which both leave out what is done.
+    // The records equal those of a run without a queue, and both leave out done pictures by them.
     bucket.run(&place, [&*input, "--out", &out]).exits(0).says("3 already done");
     submit(&bucket, &place, &format!("{input} --out {out} --queue {queue}"))
         .says("0 waiting already, 3 done");
-    // One that is replaced is done again.
+    // A replaced picture is done again.
     let other = picture(64, 48, 9);
     bucket.put("in/a.pgm", other.clone());
     submit(&bucket, &place, &format!("{input} --out {out} --queue {queue}"))
@@ -183,7 +183,7 @@ fn a_bucket_that_is_away_is_waited_for() {
     submit(&bucket, &place, &format!("{input} --out {out} --queue {queue}")).exits(0);
     let line = format!("{} --attempts 1", work_line(&queue, &[&bucket.url("")]));
     let mut command = bucket.command(&place, line.split_whitespace());
-    // Nobody listens there.
+    // A port without a server.
     command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
     let worker = Service::spawn(&place, &mut command);
     wait("the worker to wait", || worker.log().contains("nothing more is started for 5 s: "));

@@ -1,4 +1,4 @@
-//! What cannot be done with object storage, and how it is said.
+//! Refused uses of object storage, and their messages.
 
 use super::server::{KEY, SECRET, bucket};
 use crate::harness::{Place, Ran};
@@ -65,7 +65,7 @@ fn a_missing_bucket_and_wrong_credentials_are_named_with_a_remedy_and_no_secret(
 fn a_server_that_is_not_there_is_named_with_a_remedy() {
     let Some(mut bucket) = bucket() else { return };
     let place = Place::with(&["in/a.pgm"]);
-    // Nobody listens there.
+    // A port without a server.
     bucket.through("http://127.0.0.1:9".to_owned());
     let ran = bucket.run(&place, ["in", "--out", &bucket.url("out")]);
     ran.exits(3).says("the server cannot be reached").says("AWS_ENDPOINT_URL").says("retries");

@@ -29,13 +29,14 @@ struct Server {
 /// A bucket of its own for a test.
 pub(super) struct Bucket {
     name: String,
-    /// Where the program finds the server.
+    /// The URL at which the program finds the server.
     endpoint: String,
     store: Arc<AmazonS3>,
     runtime: &'static Runtime,
 }
 
-/// Returns a new bucket. Where there is no server, reports a skip and returns `None`, or panics with `HISTEQD_REQUIRE_SERVERS=1`.
+/// Returns a new bucket. Where there is no server, reports a skip and returns `None`, or panics
+/// with `HISTEQD_REQUIRE_SERVERS=1`.
 pub(super) fn bucket() -> Option<Bucket> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -46,7 +47,7 @@ pub(super) fn bucket() -> Option<Bucket> {
     }
     let server = server.as_ref()?;
     let name = format!("test-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    // A folder here is a bucket.
+    // A folder below `buckets` of the filer is a bucket.
     assert!(
         request(server.filer, &format!("POST /buckets/{name}/")).contains(" 201 "),
         "{name} cannot be made"
@@ -108,7 +109,8 @@ fn start() -> Option<Server> {
     ]);
     let log = fs::File::create(folder.join("log")).unwrap();
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-    // The signal comes when the thread ends that started it, so one is kept for that.
+    // The kernel sends the signal (`--pdeathsig`) when the thread that started the server ends,
+    // which therefore stays for as long.
     thread::spawn(move || {
         let _ = command.spawn().unwrap().wait();
     });
@@ -120,13 +122,13 @@ fn start() -> Option<Server> {
     Some(Server { s3, filer, runtime })
 }
 
-/// Returns ports that nobody uses.
+/// Returns unused ports.
 fn ports() -> Vec<u16> {
     let held: Vec<_> = (0..8).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
     held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
-/// Sends a request without a body; returns the answer, empty if there is none.
+/// Sends a request without a body; returns the answer, empty if the server gives no answer.
 fn request(port: u16, what: &str) -> String {
     let mut answer = Vec::new();
     if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
@@ -145,12 +147,12 @@ impl Bucket {
         format!("s3://{}/{key}", self.name)
     }
 
-    /// Where the server is.
+    /// The server's URL.
     pub(super) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Has the program find the server elsewhere.
+    /// Points the program to another URL.
     pub(super) fn through(&mut self, endpoint: String) {
         self.endpoint = endpoint;
     }
@@ -202,7 +204,7 @@ impl Bucket {
         names
     }
 
-    /// Returns the name of an object's content, and what is recorded on it.
+    /// Returns the ETag of an object, and the record on it.
     pub(super) fn head(&self, key: &str) -> (String, Option<String>) {
         let options = GetOptions { head: true, ..GetOptions::default() };
         let got = self.runtime.block_on(self.store.get_opts(&path(key), options)).unwrap();

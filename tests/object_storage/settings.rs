@@ -1,4 +1,5 @@
-//! Runs of different settings into one folder: what is there is of one of them, whole, and its record says of which.
+//! Simultaneous runs of different settings into one folder: each output is whole and of one of the
+//! settings, and its record names the right ones.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -10,7 +11,8 @@ use crate::harness::{Place, Ran};
 const SETTINGS: [[&str; 2]; 2] = [["--strength", "1"], ["--strength", "0.5"]];
 const SMALL: usize = 60;
 
-/// Fills the bucket's folder `in`, and returns the outputs of each of the settings. One output goes up in parts.
+/// Fills the bucket's folder `in`, and returns the outputs of each of the settings. One output is
+/// uploaded in parts.
 fn prepared(bucket: &Bucket, place: &Place) -> [BTreeMap<String, Vec<u8>>; 2] {
     let mut pictures: Vec<_> =
         (0..SMALL).map(|seed| (format!("{seed}.pgm"), picture(300, 200, seed))).collect();
@@ -30,7 +32,8 @@ fn prepared(bucket: &Bucket, place: &Place) -> [BTreeMap<String, Vec<u8>>; 2] {
     expected
 }
 
-/// Returns how many of the outputs in a folder are of each of the settings; panics if one is of none, or is missing.
+/// Returns the number of outputs in a folder by settings; panics if one is missing or of other
+/// settings.
 fn of_each(bucket: &Bucket, out: &str, expected: &[BTreeMap<String, Vec<u8>>; 2]) -> [usize; 2] {
     let mut counts = [0; 2];
     for name in expected[0].keys() {
@@ -57,10 +60,11 @@ fn runs_at_once_leave_outputs_of_one_or_the_other_with_true_records_and_say_what
         });
         let told = runs.map(|run| Ran::from(run.wait_with_output().unwrap()).exits(0).json());
         let remade: u64 = told.iter().map(|told| told["remade"].as_u64().unwrap()).sum();
-        // Of the one in parts, the condition is not of the same request.
+        // The output in parts is not counted: its condition is in another request.
         assert!(remade >= SMALL as u64, "each was there already when the second run came to it: {told:?}");
 
-        // What the records say is what is there: those of the other settings, and no more, would be and are made again.
+        // The records are true: the outputs of the other settings, and no more, would be and are
+        // made again.
         let [_, others] = of_each(&bucket, round, &expected);
         let would = bucket.run(&place, arguments(SETTINGS[0]).chain(["--dry-run"]));
         assert_eq!(would.exits(0).json()["remade"], others);

@@ -1,4 +1,5 @@
-//! A server with one bucket, `s3://b`, in memory: for names that no program can put into a real one, and answers that no right one gives.
+//! A server with one bucket, `s3://b`, in memory: for names that no program can put into a real
+//! one, and for answers that a correct server never gives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,12 +20,12 @@ pub(super) struct Stub {
     objects: Arc<Mutex<BTreeMap<String, Stored>>>,
 }
 
-/// How a listing is answered.
+/// The answers to listings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listings {
-    /// On one page.
+    /// One page.
     Whole,
-    /// On pages that all say that another follows, by the same token.
+    /// Pages without end: each announces another, by the same token.
     Endless,
 }
 
@@ -37,7 +38,7 @@ impl Stub {
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let objects = Arc::clone(&shared);
-                // An error is a client that went away.
+                // An error means that the client went away.
                 thread::spawn(move || drop(answer(&client, &objects, listings)));
             }
         });
@@ -70,7 +71,8 @@ impl Stub {
         let mut command = place.command(&binary(), arguments.split_whitespace());
         command.env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port));
         command.env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "us-east-1");
-        // A client takes no server's word without an authority, and the machine may have none.
+        // The client checks certificates against an authority, and the machine may have no such
+        // file.
         command.env("SSL_CERT_FILE", project().join("tests/data/authority.pem"));
         command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
         command
@@ -158,7 +160,7 @@ fn listing(objects: &BTreeMap<String, Stored>, query: &str, listings: Listings) 
     text + "</ListBucketResult>"
 }
 
-/// Writes what stands for something else in XML as a reference.
+/// Escapes special characters for XML, as references.
 fn escaped(text: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "/._ ".contains(character);
     let written = |character: char| match is_plain(character) {

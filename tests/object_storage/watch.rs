@@ -27,12 +27,12 @@ impl Service {
         Self(Some(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()))
     }
 
-    /// How many workers it has.
+    /// The number of its workers.
     fn workers(&self) -> usize {
         self.0.as_ref().map_or(0, |child| children(child.id()).0.len())
     }
 
-    /// Has it finish, and returns what it said.
+    /// Stops it by SIGTERM, and returns its exit code and output.
     fn stop(mut self) -> Ran {
         let child = self.0.take().unwrap();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -91,7 +91,7 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
     bucket.put("in/a.pgm", DULL);
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
-    // No repetition helps against what a server says it does not know.
+    // Retries do not help against a missing bucket.
     let (url, _) = start(bucket.endpoint(), move |_, _| match gone.load(Ordering::SeqCst) {
         true => Fault::NoBucket,
         false => Fault::None,

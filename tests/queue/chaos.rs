@@ -12,7 +12,7 @@ use crate::samples::Random;
 use crate::watch::service::{Service, picture};
 
 const PICTURES: u64 = 2000;
-/// Each portion of the pictures comes with one blow.
+/// The number of portions of the pictures, each with one failure.
 const PORTIONS: u64 = 20;
 const BROKEN: [&str; 3] = ["broken-1.pgm", "broken-2.pgm", "broken-3.pgm"];
 
@@ -39,7 +39,7 @@ fn every_picture_has_one_whole_output_whatever_happens() {
         match portion % 5 {
             0 => std::mem::replace(&mut workers[victim], begin()).kill(),
             1 => {
-                // Past its lease.
+                // The pause outlasts its lease.
                 workers[victim].signal(Signal::STOP);
                 thread::sleep(Duration::from_millis(2500));
                 workers[victim].signal(Signal::CONT);
@@ -54,7 +54,7 @@ fn every_picture_has_one_whole_output_whatever_happens() {
             _ => assert_eq!(std::mem::replace(&mut workers[victim], begin()).stop(), Some(0)),
         }
     }
-    // A server that is killed may forget a message; the outputs say what there is still to do.
+    // A killed server may forget a message; the outputs show the remaining work.
     submit(&place, &queue, &format!("in --out out {SLOW}")).exits(0);
     let start = Instant::now();
     while outputs(&place, "out").len() < PICTURES as usize {

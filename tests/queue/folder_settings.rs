@@ -30,11 +30,11 @@ fn each_message_has_the_settings_of_its_pictures_folder() {
         .says("4 pictures submitted in 3 messages");
     work(&place, &queue, "").exits(0);
     assert_eq!(place.tree("out"), ["a.pgm", "b/1.png", "b/2.png", "b/c/3.png"]);
-    // The next run finds them done, whoever asks.
+    // Later runs find them done, through the queue and without it.
     submit(&place, &queue, run).exits(1).says("0 pictures submitted").says("4 done already");
     place.run(run).exits(0).says("Done: 1 picture,").says("Skipped: 4 already done");
     expect_as_local(&place, "out", "--config my.toml");
-    // What flags name has its whole path for folders too.
+    // Paths of flags are made absolute for folders too.
     place.file("in/b/histeqd.toml", "strength = 0.25\n");
     fs::remove_dir_all(place.path("in/d")).unwrap();
     let flags = "--method match --reference reference.pgm";
@@ -68,7 +68,7 @@ fn a_watch_that_publishes_has_pictures_wait_for_settings_that_cannot_be_used() {
     place.run("in --out local").exits(0);
     assert!(place.read("out/b/1.png") == place.read("local/b/1.png"));
     assert_eq!(place.read("out/a.pgm"), made_by(""));
-    // Other settings of the folder are other work, and what is done with them is not.
+    // Changed settings of the folder have its pictures submitted again.
     place.file("in/b/histeqd.toml", "method = 'stretch'\n");
     wait("the picture to be submitted again", || service.log().matches("/in/b/1.pgm").count() > 2);
     wait("the new output", || {

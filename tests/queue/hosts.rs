@@ -13,12 +13,12 @@ use crate::harness::{LONG, Place, Ran, binary, server_or_skip, skipped, wait};
 use crate::watch::service::{Service, picture};
 
 const SERVER: &str = "10.9.0.1";
-/// How many pictures are submitted at a time.
+/// The number of pictures submitted at a time.
 const PORTION: u64 = 100;
-/// After so many portions, a host that has not worked never will.
+/// The number of portions after which an idle host has failed.
 const PORTIONS: u64 = 100;
 
-/// A network namespace, which is there as long as a process that sleeps in it.
+/// A network namespace, kept by a process that sleeps in it.
 struct Host(Child);
 
 impl Host {
@@ -31,7 +31,7 @@ impl Host {
         host
     }
 
-    /// The words that have a command run there.
+    /// The words before a command that run it there.
     fn enter(&self) -> Vec<String> {
         ["nsenter", "--net", "--target", &self.0.id().to_string(), "--"].map(str::to_owned).to_vec()
     }
@@ -57,8 +57,9 @@ impl Drop for Host {
     }
 }
 
-/// Returns whether namespaces can be made. If not, reports a skip: that is for a machine and its user to allow. Only the program that makes
-/// links is one of those that `HISTEQD_REQUIRE_SERVERS=1` asks for.
+/// Returns whether namespaces can be made, and reports a skip if not, as the machine and its user
+/// have to allow them. `HISTEQD_REQUIRE_SERVERS=1` requires only the program that makes links,
+/// `ip`.
 fn can_make_hosts() -> bool {
     let probe = |words: &[&str]| -> Option<Output> {
         Command::new("unshare").arg("--net").args(words).stdin(Stdio::null()).output().ok()
@@ -78,7 +79,7 @@ fn can_make_hosts() -> bool {
     has_bridges
 }
 
-/// Returns how many pictures each worker did.
+/// Returns the number of pictures that each worker did.
 fn done_by_each(hub: &Host, place: &Place, queue: &str) -> Vec<u64> {
     let workers = status(hub, place, queue)["workers"].clone();
     workers.as_array().unwrap().iter().map(|worker| worker["done"].as_u64().unwrap()).collect()
@@ -123,7 +124,7 @@ fn a_host_that_is_cut_off_past_its_lease_and_rejoins_does_no_harm() {
         (host, worker)
     };
     let hosts: Vec<_> = (0..3).map(begin).collect();
-    // However fast the first two are, there is something for the third.
+    // The third host gets work however fast the first two are.
     let do_all_work = || {
         let done = done_by_each(&hub, &place, &queue);
         done.len() == 3 && done.iter().all(|done| *done > 0)
@@ -133,7 +134,7 @@ fn a_host_that_is_cut_off_past_its_lease_and_rejoins_does_no_harm() {
     }
     hub.ip("link set host1 down");
     thread::sleep(Duration::from_secs(5));
-    // Past its lease: others have its pictures.
+    // Past its lease, others have its pictures.
     wait("the others to answer alone", || done_by_each(&hub, &place, &queue).len() == 2);
     hub.ip("link set host1 up");
     let pictures = submit();

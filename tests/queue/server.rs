@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::harness::{Place, server_or_skip, wait};
 
-/// A server whose streams are in a place; it is killed when dropped.
+/// A server with its streams in a place; it is killed when dropped.
 pub(crate) struct Server {
     program: PathBuf,
     child: Child,
@@ -22,7 +22,8 @@ pub(crate) struct Server {
     starts: usize,
 }
 
-/// Returns the server's program. If there is none, reports a skip, or panics with `HISTEQD_REQUIRE_SERVERS=1`.
+/// Returns the server's program. If there is none, reports a skip, or panics with
+/// `HISTEQD_REQUIRE_SERVERS=1`.
 fn program() -> Option<PathBuf> {
     let named = std::env::var_os("HISTEQD_NATS_SERVER").map(PathBuf::from);
     let usual = ["nats-server", "/usr/sbin/nats-server", "/usr/local/bin/nats-server"].map(PathBuf::from);
@@ -40,12 +41,14 @@ fn program() -> Option<PathBuf> {
 pub(crate) const WITHOUT_STREAMS: &str = "without streams";
 
 impl Server {
-    /// Starts a server in a place, with these further flags, and waits until it answers; `None` where there is no server.
+    /// Starts a server in a place, with these further flags, and waits until it answers; `None`
+    /// where there is no server.
     pub(crate) fn start(place: &Place, flags: &[&str]) -> Option<Self> {
         Self::start_at(place, Vec::new(), "127.0.0.1", flags)
     }
 
-    /// As [`Server::start`], but by way of another program, such as one that enters a namespace, and with this address there.
+    /// As [`Server::start`], but by way of another program, such as one that enters a namespace,
+    /// and with this address there.
     pub(crate) fn start_at(
         place: &Place,
         prefix: Vec<String>,
@@ -53,7 +56,7 @@ impl Server {
         flags: &[&str],
     ) -> Option<Self> {
         let program = program()?;
-        // Freed at once; that another program takes it before the server does is as good as impossible.
+        // The port is freed at once; another program is most unlikely to take it before the server.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let folder = place.path("");
@@ -87,7 +90,7 @@ impl Server {
         format!("nats://{}:{}/{name}", self.address, self.port)
     }
 
-    /// Publishes a message as any program could that may.
+    /// Publishes a message, as any authorized program could.
     pub(crate) fn publish(&self, subject: &str, payload: &[u8]) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();

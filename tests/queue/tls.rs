@@ -1,4 +1,5 @@
-//! TLS to the queue's server: what is wrong with its certificate is told, and nothing is sent to it.
+//! TLS to the queue's server: problems with its certificate are reported, and no data is sent to
+//! it.
 
 use std::process::Command;
 
@@ -6,7 +7,8 @@ use super::server::Server;
 use super::work;
 use crate::harness::{BRIGHT, Place, Ran, skipped};
 
-/// Makes a certificate for an address of the server, signed by nobody else, for so many days; `None` where that is not possible.
+/// Makes a self-signed certificate for an address of the server, valid for so many days; `None`
+/// where that is not possible.
 fn certify(place: &Place, name: &str, subject: &str, days: i32) -> Option<()> {
     let extensions = format!("subjectAltName={subject}\nbasicConstraints=critical,CA:FALSE\n");
     place.file("extensions", extensions);
@@ -65,7 +67,7 @@ fn what_is_wrong_with_a_certificate_is_told_with_a_remedy_and_there_is_no_way_wi
     ] {
         let Some(started) = start(&place, server) else { return };
         let queue = started.queue("q");
-        // The server asks for TLS, so the other scheme has it too.
+        // The server asks for TLS, which the other scheme then uses too.
         for queue in [queue.replace("nats://", "tls://"), queue] {
             let line = format!("submit in --out out --queue {queue}");
             Ran::from(trusting(&place, authority, &line)).exits(code).says(why);

@@ -1,4 +1,4 @@
-//! What a worker does not do, whoever publishes: a message is not trusted with files.
+//! Refusals of a worker, whoever publishes: a message is not trusted with files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,8 @@ use super::server::Server;
 use super::{dead, status, submit, work};
 use crate::harness::{BRIGHT, DULL, Place};
 
-/// Publishes a message about pictures, each an input and an output in the place, as any program could.
+/// Publishes a message about pictures, each an input and an output in the place, as any program
+/// could.
 fn publish(server: &Server, place: &Place, name: &str, settings: &str, pictures: &[(&str, &str)]) {
     let picture =
         |&(input, output): &(&str, &str)| json!({"input": place.path(input), "output": place.path(output)});
@@ -45,7 +46,7 @@ fn a_message_replaces_nothing_but_what_histeqd_wrote() {
     for (number, (input, output, _)) in refused.iter().enumerate() {
         publish(&server, &place, &format!("m{number}"), "overwrite = true\n", &[(input, output)]);
     }
-    // What histeqd wrote is written anew, and what is new is written.
+    // Outputs of histeqd are replaced, and new outputs are written.
     publish(&server, &place, "again", "method = 'stretch'\noverwrite = true\n", &[("in/a.pgm", "out/a.pgm")]);
     publish(&server, &place, "new", "", &[("in/b.pgm", "out/b.pgm")]);
     work(&place, &queue, "").exits(1);
@@ -96,13 +97,14 @@ fn workers_with_a_key_take_signed_messages_alone() {
         refused.len() == 2
             && refused.iter().all(|dead| dead["reason"].as_str().unwrap().contains("not signed"))
     );
-    // Who signs is trusted as who starts a run is: what others wrote is replaced, but no input.
+    // A signer is trusted like the user who starts a run: foreign outputs are replaced, but no
+    // input.
     place.file("out/b.pgm", "somebody's");
     place.file("in/broken.png", b"\x89PNG\r\n\x1a\n");
     submit(&place, &queue, "in/b.pgm in/broken.png --out out --overwrite --key-file key").exits(0);
     work(&place, &queue, "--key-file key --attempts 1").exits(1);
     assert_eq!(place.read("out/b.pgm"), BRIGHT);
-    // What failed is put back with the key alone.
+    // A failed picture goes back only with the key.
     place.file("in/broken.png", BRIGHT);
     place.run(&format!("retry --queue {queue} broken.png")).exits(0);
     work(&place, &queue, "--key-file key --attempts 1").exits(1);

@@ -1,4 +1,4 @@
-//! `histeqd --watch --queue`: what arrives is published, once.
+//! `histeqd --watch --queue`: arriving pictures are published once.
 
 use std::fs;
 use std::thread;
@@ -35,7 +35,7 @@ fn what_arrives_is_published_once_whoever_restarts() {
     wait("the pictures", || watch.log().matches("submitted: ").count() == 41);
     let count = status(&place, &queue)["waiting"].as_u64().unwrap();
     assert!((2..=41).contains(&count), "{count}");
-    // Further listings, a restart, and a server that is away: nothing is published again.
+    // Further listings, a restart, and a server that is away publish no picture again.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(watch.stop(), Some(0));
     let watch = watching(&place, &queue, "--settle 100ms --rescan 1s");
@@ -49,14 +49,14 @@ fn what_arrives_is_published_once_whoever_restarts() {
     wait("the end to be told", || watch.log().contains("the queue takes pictures again"));
     wait("all", || watch.log().matches("submitted: ").count() == 44);
     assert_eq!(watch.log().matches("new pictures wait").count(), 1, "{}", watch.log());
-    // One that is replaced while it waits is another one.
+    // A picture that is replaced while it waits is a new one.
     let before = status(&place, &queue)["waiting"].as_u64().unwrap();
     drop_in(&place, "b.pgm", &picture(77, 20));
     wait_for_messages(&place, &queue, before + 1);
     let worker = worker(&place, &queue, "");
     wait("the outputs", || outputs(&place, "out").len() == 44 && status(&place, &queue)["waiting"] == 0);
     wait("the end", || status(&place, &queue)["in_progress"] == 0);
-    // And one whose output is there, too.
+    // A replaced picture with an output is a new one, too.
     drop_in(&place, "b.pgm", &picture(78, 20));
     let expected = || place.run("in/b.pgm --out again.pgm --overwrite").exits(0).stdout().is_empty();
     assert!(expected());
@@ -83,7 +83,7 @@ fn a_watch_waits_for_room_and_submits_again_what_a_queue_has_lost() {
     }
     wait("the queue to be full", || watch.log().contains("the queue is full"));
     wait_for_messages(&place, &queue, 3);
-    // The server loses all that it had.
+    // The server loses all its data.
     server.kill();
     fs::remove_dir_all(place.path("streams")).unwrap();
     server.restart();

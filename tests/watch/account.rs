@@ -1,4 +1,4 @@
-//! What the service says of itself, whatever became of its ledger.
+//! The service's account of itself, whatever became of its ledger.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! How pictures arrive: under temporary names, in parts, and beside what is no input.
+//! Arrivals of pictures: under temporary names, in parts, and among files that are no inputs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -20,7 +20,7 @@ fn drop_one_after_another(place: &Place, pictures: &[Vec<u8>]) {
     }
 }
 
-/// Returns what a single run makes of a picture.
+/// Returns a single run's output of a picture.
 fn equalized(picture: &[u8]) -> Vec<u8> {
     expected(&BTreeMap::from([("a.pgm".to_owned(), picture.to_owned())])).remove("a.pgm").unwrap()
 }
@@ -120,7 +120,7 @@ fn an_input_that_is_done_and_still_there_gets_no_second_output() {
     assert_eq!(outputs(&place), both);
     service.kill();
     if getxattr(place.path("out/scan.2.pgm"), "user.histeqd", &mut [0; 64][..]).is_ok() {
-        // Now only the record on the output tells.
+        // Only the record on the output is left.
         fs::remove_dir_all(place.path("out/.histeqd")).unwrap();
     }
     fs::remove_file(place.path("kept")).unwrap();
@@ -142,7 +142,7 @@ fn after_any_number_of_kills_every_arrival_has_one_output() {
         for _ in 0..6 {
             thread::sleep(Duration::from_millis(random.below(60)));
             let name = format!("{}.pgm", random.below(3));
-            // One that is there is not done yet.
+            // An input that is still there is not done yet, and is left alone.
             if !place.path("in").join(&name).exists()
                 && !place.tree("in").iter().any(|other| other.ends_with(&name))
             {

@@ -1,4 +1,5 @@
-//! Many files at once (HISTEQD_CROWD sets how many), and one after another for a long time (HISTEQD_SOAK).
+//! Many files at once (HISTEQD_CROWD sets how many), and one after another for a long time
+//! (HISTEQD_SOAK).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,14 +83,15 @@ fn many_folders_that_go_at_once_keep_nothing_waiting() {
         fs::remove_dir_all(entry.unwrap().path()).unwrap();
     }
     drop_in(&place, "new/a.pgm", DULL);
-    // All this takes a second. If the service searched all folders for each one that goes, it would take longer than `wait` allows.
+    // All this takes a second. If the service searched all folders for each one that goes, it would
+    // take longer than `wait` allows.
     wait("the picture that came after", || place.path("out/new/a.pgm").exists());
     wait("the watches to end", || watches(service.pid()) == 2);
     assert_eq!(service.stop(), Some(0));
 }
 
-/// Returns the resident memory in kB, without huge pages, which the system makes of pieces of it at any time, and the numbers of file
-/// descriptors and threads of a process.
+/// Returns the resident memory in kB, and the numbers of file descriptors and threads of a process.
+/// Huge pages are left out, as the system makes them of pieces of memory at any time.
 fn takes(pid: u32) -> (u64, usize, usize) {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let of = |key: &str| -> u64 {
@@ -102,7 +104,7 @@ fn takes(pid: u32) -> (u64, usize, usize) {
     (memory, count("fd"), count("task"))
 }
 
-/// How many measurements are taken during a long run.
+/// The number of measurements during a long run.
 const POINTS: u64 = 10;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Pictures that fail for good: when that is known, and how long it is told.
+//! Permanent failures of pictures: when they are recognized, and how long they are reported.
 
 use std::fs;
 use std::thread;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::service::{Service, drop_in};
 use crate::harness::{DULL, Place, wait};
 
-/// The start of a HEIF, which says what it is.
+/// The start of a HEIF, with its type.
 const HEIF: &[u8] = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic";
 
-/// A TIFF of two pictures of one pixel each, the second of which is in CIELab.
+/// A TIFF of two pictures of one pixel each, the second in CIELab.
 fn two_pages() -> Vec<u8> {
     const ENTRIES: [(u16, u32); 8] =
         [(256, 1), (257, 1), (258, 8), (259, 1), (262, 1), (273, 8), (278, 1), (279, 1)];
@@ -37,7 +37,7 @@ fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_
         ("animation.heic", HEIF.to_vec(), "a HEIF is not supported"),
         ("pages.tif", two_pages(), "page 2: a CIELab TIFF is not supported"),
         ("photo.raf", b"FUJIFILMCCD-RAW 0201".to_vec(), "a Fujifilm raw file is not supported"),
-        // Only its name says what it is.
+        // Only the name gives the format.
         ("brain.nii", vec![7; 400], "a NIfTI volume is not supported"),
         ("large.pgm", b"P5\n100 100\n255\n".to_vec(), "too large: 100x100 pixels"),
     ];
@@ -72,7 +72,7 @@ fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_
     assert_eq!(service.stop(), Some(0));
 }
 
-/// Returns how many pictures `histeqd status` says have failed for good.
+/// Returns the number of permanent failures by `histeqd status`.
 fn failed(place: &Place) -> u64 {
     place.run("status out --json").exits(0).json()["failed"].as_u64().unwrap()
 }

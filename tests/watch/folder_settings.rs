@@ -75,11 +75,11 @@ fn pictures_wait_for_settings_that_cannot_be_used_and_go_on_when_these_are_mende
     });
     assert!(mended.elapsed() < Duration::from_secs(60), "{:?}", mended.elapsed());
     wait("the trouble to be over", || status()["daemon"]["unusable"] == serde_json::json!([]));
-    // Said once, and no picture counts as failed.
+    // The problem is logged once, and no picture counts as failed.
     let log = service.log();
     assert_eq!(log.matches("WARN the pictures of a folder wait: ").count(), 1, "{log}");
     assert!(!log.contains("WARN failed"), "{log}");
-    // What is done stays done while the file cannot be used again, over a restart too.
+    // Done pictures stay done while the file cannot be used again, over a restart too.
     place.file("in/b/histeqd.toml", "after = 'delete'\n");
     wait("that to be said", || service.log().contains("`after` cannot be set by a folder"));
     service.stop();

@@ -73,7 +73,7 @@ fn a_slow_writer_gets_one_output_and_no_failure() {
 
 #[test]
 fn a_file_that_was_opened_before_its_folder_was_watched_is_waited_for() {
-    // Without its end it would be a picture too, of another profile.
+    // Without its end the file would be a picture too, of another profile.
     let whole = [DULL, &[0; 100]].concat();
     let place = Place::new();
     let begin = |name: &str| {
@@ -260,7 +260,7 @@ fn a_ledger_belongs_to_one_output_folder() {
         .says(&format!("another histeqd (process {}) already keeps its ledger in state", service.pid()));
     other.says(&format!("in state, for {}; stop it, or choose another --state", place.path("out").display()));
     place.run("in --out other --resume --state state").exits(3).says("keeps its ledger in state");
-    // Not a URI.
+    // A folder's name, not a URI.
     place.run("in --out more --resume --state file:state").exits(0);
     assert!(place.path("file:state/ledger.sqlite").exists());
     service.kill();
@@ -378,7 +378,8 @@ fn a_single_run_records_failures_and_tries_them_again() {
 
 #[test]
 fn an_input_whose_output_a_power_failure_may_have_taken_is_done_again_before_it_goes() {
-    // With fast durability, the ledger, and the output's name, may have reached the disk before the output.
+    // With fast durability, the ledger and the output's name may have reached the disk before the
+    // output.
     for left in [None, Some(&b""[..]), Some(&BRIGHT[..BRIGHT.len() - 1])] {
         let place = Place::with(&["in/a.pgm"]);
         let service = Service::start(&place, "--after keep");
@@ -402,7 +403,7 @@ fn an_input_that_a_killed_service_was_about_to_move_is_done_again_only_when_it_i
     let service = start("keep");
     wait("the output", || times_done(&service.log(), "a.pgm") == 1);
     assert_eq!(service.stop(), Some(0));
-    // As a kill leaves it, and the output has been collected.
+    // The state that a kill leaves, after the output has been collected.
     fs::rename(place.path("in/a.pgm"), place.path("in/.histeqd-done-a.pgm")).unwrap();
     fs::remove_file(place.path("out/a.pgm")).unwrap();
     let service = start("move:kept");

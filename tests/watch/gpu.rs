@@ -1,7 +1,9 @@
-//! The service under load, on worker processes that fail: nothing is lost, and every output has the bytes that the CPU makes.
+//! The service under load, on worker processes that fail: no picture is lost, and every output has
+//! the bytes that the CPU makes.
 //!
-//! Each test runs with workers that compute on the CPU, then on one and on two GPUs, as far as there are any. Without a GPU, that
-//! part is reported as skipped, or fails with HISTEQD_REQUIRE_CUDA=1.
+//! Each test runs with workers that compute on the CPU, then on one and on two GPUs, as far as
+//! there are any. Without a GPU, that part is reported as skipped, or fails with
+//! `HISTEQD_REQUIRE_CUDA=1`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +13,8 @@ use std::time::Duration;
 use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait_for};
 use crate::harness::{Place, gpus, wait};
 
-/// How many pictures a test drops into the inbox: on a fast GPU machine the service is busy with them for a second or two.
+/// The number of pictures that a test drops into the inbox: a fast GPU machine is busy with them
+/// for a second or two.
 const PICTURES: u64 = 150;
 
 /// Calls `check` with each choice of devices: workers on the CPU, one GPU, two GPUs.
@@ -37,7 +40,7 @@ fn log_of(place: &Place) -> String {
     String::from_utf8(place.read("log")).unwrap()
 }
 
-/// Has the service do all pictures while a worker fails as `fault` says, and returns its log.
+/// Has the service do all pictures while a worker fails by `fault`, and returns its log.
 fn survive(devices: &str, fault: Option<&str>) -> String {
     let (place, inputs) = (Place::new(), pictures());
     let right = expected(&inputs);
@@ -67,7 +70,7 @@ fn under_load_the_devices_make_the_processors_bytes_without_its_help() {
             "0,1" => &["gpu0", "gpu1"],
             _ => &["cpu-worker0", "cpu-worker1"],
         };
-        // How several devices share the work is not guaranteed: slots that came back last are used first.
+        // The share of each device is not guaranteed: the slots that came back last are used first.
         let used = workers(&log);
         println!("{devices}: {used:?}");
         assert!(!used.is_empty() && used.iter().all(|device| among.contains(&device.as_str())), "{log}");

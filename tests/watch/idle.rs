@@ -1,4 +1,4 @@
-//! `--gpu-idle`: worker processes that end when there is nothing to do, and start again.
+//! `--gpu-idle`: worker processes that end while there is no work, and start again.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -8,12 +8,12 @@ use super::service::{Service, children, drop_in, expected, picture, wait_for};
 use crate::harness::{BRIGHT, Place, wait};
 use crate::queue::server::Server;
 
-/// How often the log says this.
+/// The number of times that these words are in the log.
 fn said(service: &Service, words: &str) -> usize {
     service.log().matches(words).count()
 }
 
-/// How many workers a service has.
+/// The number of workers of a service.
 fn workers(service: &Service) -> usize {
     children(service.pid()).0.len()
 }

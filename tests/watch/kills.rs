@@ -1,4 +1,5 @@
-//! Kills at random moments. HISTEQD_KILLS sets how many, HISTEQD_SEED the seed of the random numbers.
+//! Kills at random moments. `HISTEQD_KILLS` sets their number, `HISTEQD_SEED` the seed of the
+//! random numbers.
 
 use std::collections::BTreeMap;
 use std::fs;

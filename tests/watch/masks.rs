@@ -26,7 +26,7 @@ fn a_mask_that_changes_has_its_picture_done_again_when_files_are_listed() {
     mask("b.pgm", [9, 0, 255, 100]);
     wait_for("b.pgm", [0, 0, 128, 255]);
     assert_eq!(service.stop(), Some(0));
-    // While it does not run.
+    // A change while the service does not run.
     mask("b.pgm", [9, 1, 255, 0]);
     let service = Service::start(&place, "--mask masks");
     wait_for("b.pgm", [0, 128, 255, 255]);

@@ -1,4 +1,5 @@
-//! Random events, against a model that only knows what is in the inbox. HISTEQD_STEPS sets how many, HISTEQD_SEED the seed.
+//! Random events, against a model that only knows the content of the inbox. `HISTEQD_STEPS` sets
+//! their number, `HISTEQD_SEED` the seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +56,8 @@ impl World {
         self.files.insert(to, content);
     }
 
-    /// Truncates a file and writes half of its new content, then does so with all of it, as a careless program would.
+    /// Truncates a file and writes half of its new content, then does so with all of it, as a
+    /// careless program would.
     fn rewrite(&mut self) {
         let Some(name) = self.some_name() else { return };
         let content = self.content();

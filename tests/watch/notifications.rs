@@ -1,4 +1,4 @@
-//! Who is told when failures begin and end.
+//! Notifications of the beginning and end of failures.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -15,7 +15,8 @@ fn fail_one(place: &Place, name: &str) {
     make_old(&place.path("in").join(name));
 }
 
-/// Starts a server that takes JSON objects by POST. Returns its address and what it gets. The first request is refused.
+/// Starts a server that takes JSON objects by POST, and refuses the first request. Returns its
+/// address and the received objects.
 fn hook() -> (String, mpsc::Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

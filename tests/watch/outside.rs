@@ -1,4 +1,4 @@
-//! What a running service tells the outside: the service manager, and clients over HTTP.
+//! Messages of a running service to the service manager, and its answers to clients over HTTP.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -121,7 +121,7 @@ fn an_unwritable_log_does_not_stop_the_service() {
     assert_eq!(service.stop(), Some(0));
 }
 
-/// What asks for more memory than there is fails, and only that.
+/// A picture that needs more memory than there is fails alone.
 #[test]
 fn a_limit_on_address_space_does_not_end_the_service() {
     let place = Place::with(&["in/a.pgm"]);

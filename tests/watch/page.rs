@@ -1,5 +1,5 @@
-//! The page of a running service, in a real browser: Chromium, driven by chromedriver. Without these the tests are reported as skipped, or
-//! fail with HISTEQD_REQUIRE_SERVERS=1.
+//! The page of a running service, in a real browser: Chromium, driven by chromedriver. Without
+//! these the tests are reported as skipped, or fail with `HISTEQD_REQUIRE_SERVERS=1`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ fn way_in(service: &Service) -> String {
     link.lines().next().unwrap().to_owned()
 }
 
-/// Opens a page in a browser, and uses it. Nothing if there is no browser.
+/// Opens a page in a browser and checks it; returns at once if there is no browser.
 fn with_page(url: &str, check: impl FnOnce(&Page)) {
     let Some(page) = Page::open(url) else { return };
     page.wait("document.getElementById('state').textContent.startsWith('running')");
@@ -76,7 +76,7 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
         page.wait("document.getElementById('state').textContent.startsWith('running')");
         wait("the picture that waited", || place.path("out/b.pgm").exists());
 
-        // Nothing sticks out of a narrow window.
+        // The page fits into a narrow window.
         page.resize(400, 800);
         page.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
     });
@@ -92,7 +92,7 @@ fn settings_retries_and_parts_of_stacks_are_said_at_every_width() {
     let service = Service::start(&place, "--listen 127.0.0.1:0 --config my.toml");
     wait("the output", || place.path("out/stack.tif").exists());
     let deep = format!("in/{}", ["a-folder-with-a-long-name"; 6].join("/"));
-    // Its output would lie behind a link, which may go.
+    // The path of its output leads through a link, which may go.
     let behind = place.path(format!("out/{}", &deep["in/".len()..]));
     fs::create_dir_all(&behind).unwrap();
     symlink(place.path("in"), behind.join("linked")).unwrap();
@@ -112,7 +112,7 @@ fn settings_retries_and_parts_of_stacks_are_said_at_every_width() {
         for width in [400, 700, 1200] {
             page.resize(width, 900);
             page.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
-            // One line of text, and what is around it.
+            // One line of text and its surroundings.
             page.wait("document.querySelector('#failures button').getBoundingClientRect().height < 45");
         }
     });

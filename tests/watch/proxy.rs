@@ -1,5 +1,6 @@
-//! The page behind nginx, by the file that the documentation names: TLS and users for other hosts. Without nginx, openssl and curl it is reported as
-//! skipped, or fails with HISTEQD_REQUIRE_SERVERS=1.
+//! The page through nginx, by the file that the documentation names: TLS and users for other hosts.
+//! Without nginx, openssl and curl the test is reported as skipped, or fails with
+//! `HISTEQD_REQUIRE_SERVERS=1`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -39,7 +40,7 @@ fn path() -> String {
     format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default())
 }
 
-/// Starts nginx before a service at a port, with the files of the place in the place of those in /etc.
+/// Starts nginx before a service at a port, with files of the place instead of those in /etc.
 fn start(place: &Place, port_of_service: u16) -> Proxy {
     let made = Command::new("openssl")
         .args([
@@ -61,7 +62,7 @@ fn start(place: &Place, port_of_service: u16) -> Proxy {
         .status();
     assert!(made.unwrap().success());
     place.file("histeqd.users", "ann:{PLAIN}pass\n");
-    // Freed at once; that another program takes it before nginx does is as good as impossible.
+    // The port is freed at once; another program is most unlikely to take it before nginx.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let folder = place.path("").display().to_string();
     let server = CONFIGURATION

@@ -36,7 +36,8 @@ impl Service {
         Self::spawn(place, &mut command)
     }
 
-    /// Starts the service on these devices, which may be GPUs, and does not wait; `fault` makes a worker fail.
+    /// Starts the service on these devices, which may be GPUs, and does not wait; `fault` makes a
+    /// worker fail.
     pub(crate) fn begin_on(place: &Place, devices: &str, fault: Option<&str>, arguments: &str) -> Self {
         fs::create_dir_all(place.path("in")).unwrap();
         let mut command = place.histeqd(&format!(
@@ -55,7 +56,7 @@ impl Service {
         Self { child, log }
     }
 
-    /// Returns the log of this service and of those before it in the same place.
+    /// Returns the log of this service and of earlier ones in the same place.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
@@ -106,7 +107,7 @@ pub(crate) fn children(pid: u32) -> (Vec<String>, usize) {
     (running.into_iter().map(str::to_owned).collect(), zombies.len())
 }
 
-/// Returns a square gray picture (PGM) of low contrast, a different one for every `seed`.
+/// Returns a square gray picture (PGM) of low contrast, different for every `seed`.
 pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
     let mut random = Random(seed);
     let mut picture = format!("P5\n{side} {side}\n255\n").into_bytes();
@@ -123,7 +124,7 @@ pub(crate) fn drop_in(place: &Place, name: &str, content: &[u8]) {
     fs::rename(outside, target).unwrap();
 }
 
-/// Sets a file's mtime far back, as if nobody had written to it for a long time.
+/// Sets a file's mtime far back, as if it had not been written to for a long time.
 pub(crate) fn make_old(path: &Path) {
     let long_ago = SystemTime::now() - Duration::from_secs(200_000);
     File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
@@ -139,7 +140,7 @@ pub(crate) fn write_slowly(path: &Path, content: &[u8], pieces: usize, pause: Du
     }
 }
 
-/// Returns what a single run makes of the inputs, by name; the service has to make the same.
+/// Returns the outputs of a single run, by name; the service has to make the same.
 pub(crate) fn expected(inputs: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     let place = Place::new();
     for (name, content) in inputs {
@@ -164,7 +165,7 @@ pub(crate) fn wait_for(place: &Place, expected: &BTreeMap<String, Vec<u8>>) {
     wait("all outputs", || expected.iter().all(is_right));
 }
 
-/// Returns how often a log says that a file was done.
+/// Returns the number of times that a file was done, by a log.
 pub(crate) fn times_done(log: &str, name: &str) -> usize {
     let named = format!("/in/{name} -> ");
     log.lines().filter(|line| line.contains(" done: ") && line.contains(&named)).count()

@@ -10,7 +10,7 @@ use crate::harness::{BRIGHT, DULL, Place, wait};
 /// Workers with which every picture stays in progress.
 const HANGING: (&str, &str) = ("cpu-workers:1", "hang@1*");
 
-/// Starts a service that ends no picture.
+/// Starts a service that finishes no picture.
 fn begin_hanging(place: &Place, flags: &str) -> Service {
     let flags = format!("--device-timeout 10min --method clahe {flags}");
     Service::begin_on(place, HANGING.0, Some(HANGING.1), &flags)

@@ -57,7 +57,7 @@ fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
     let place = Place::with(&["in/a.pgm"]);
     let damage = || {
         let file = File::options().write(true).open(place.path("out/.histeqd/ledger.sqlite")).unwrap();
-        // The page of the table, behind the one with the schema.
+        // The page of the table, after the one of the schema.
         file.write_all_at(&[7; 4096], 4096).unwrap();
     };
     let run = || place.run("in --out out --resume --json");
@@ -224,8 +224,8 @@ fn an_archive_that_takes_nothing_is_tried_again() {
     assert_eq!(service.stop(), Some(0));
 }
 
-/// Starts a service in a mount namespace of its own: after `first` has run; `then` runs once there is a file `go`. Reports a skip
-/// and returns `None` where mounts are not allowed.
+/// Starts a service in a mount namespace of its own after `first` has run there; `then` runs once a
+/// file `go` exists. Reports a skip and returns `None` where mounts are not allowed.
 fn with_mounts(place: &Place, first: &str, then: &str, flags: &str) -> Option<Service> {
     fs::create_dir_all(place.path("in/card")).unwrap();
     let script = format!(
@@ -288,7 +288,7 @@ fn an_output_folder_that_is_unmounted_is_waited_for() {
     wait("the loss", || place.path("gone").exists());
     drop_in(&place, "c.pgm", DULL);
     wait("it to be noticed", || service.log().contains("/out, where the output folder is, is not mounted"));
-    // Some looks at the lock and the ledger, which are made anew where they are only lost.
+    // Time for checks of the lock and the ledger, which are made anew where they are only lost.
     thread::sleep(Duration::from_secs(5));
     assert!(place.path("in/c.pgm").exists());
     fs::remove_file(place.path("gone")).unwrap();
@@ -323,7 +323,8 @@ fn a_full_disk_is_waited_for() {
         log().matches("nothing more is started until this is resolved").count() >= 2
     });
     assert!(log().contains("; free some space\n") && !log().contains("same command"), "{}", log());
-    // The mount is visible only in the service's namespace, and from here through its `/proc` entry.
+    // The mount is visible only in the service's namespace, and from here through its `/proc`
+    // entry.
     let out = PathBuf::from(format!("/proc/{}/root", service.pid()))
         .join(place.path("out").strip_prefix("/").unwrap());
     fs::remove_file(out.join("filler")).unwrap();

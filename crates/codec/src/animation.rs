@@ -1,5 +1,7 @@
-//! Animations. Their frames lie below each other in one slot, each as it is shown, so that all have one histogram and the brightness does not
-//! flicker. The outputs show every frame in full.
+//! Animations, as one picture: their frames lie below each other in one slot.
+//!
+//! Each frame is in the slot as it is shown, and all have one histogram, which keeps the brightness
+//! from flickering. The outputs show every frame in full.
 
 use super::foreign::FRAMES;
 use super::{CodecError, Format};
@@ -38,7 +40,7 @@ impl Delay {
         Self { counter, denominator: 100 }
     }
 
-    /// Returns a delay that is as near as possible.
+    /// Returns the nearest delay that can be represented.
     pub(super) fn of_milliseconds(milliseconds: u32) -> Self {
         if let Ok(counter) = u16::try_from(milliseconds) {
             return Self { counter, denominator: 1000 };
@@ -55,7 +57,7 @@ impl Delay {
         u16::try_from(self.in_parts(100)).unwrap_or(u16::MAX)
     }
 
-    /// Returns the delay in milliseconds, of which there are at most 24 bits.
+    /// Returns the delay in milliseconds, of 24 bits at most.
     pub(super) fn milliseconds(self) -> u32 {
         self.in_parts(1000).min(0x00ff_ffff)
     }
@@ -112,7 +114,7 @@ impl Place {
     }
 }
 
-/// What becomes of a frame before the next one is drawn.
+/// The disposal of a frame before the next one is drawn, as in APNG and GIF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposal {
     Keep,
@@ -127,16 +129,16 @@ pub(super) type Mix = fn([u8; 4], [u8; 4]) -> [u8; 4];
 
 /// Composes frames as they are shown, one below the other.
 pub(super) struct Canvas<'s> {
-    /// Where the next frame goes, and those behind it.
+    /// The frames that are still to be drawn.
     frames: std::slice::ChunksExactMut<'s, u8>,
     /// All of the canvas.
     whole: Place,
     /// The channels of a pixel of the frames: RGB or RGBA.
     channels: usize,
     mix: Mix,
-    /// What the next frame is drawn on, as RGBA.
+    /// The canvas that the next frame is drawn on, as RGBA.
     base: Vec<u8>,
-    /// The part of it that was cleared last: pixels are drawn there as they are.
+    /// The part of the canvas that was cleared last: pixels are drawn there as they are.
     blank: Place,
 }
 
@@ -157,8 +159,10 @@ impl<'s> Canvas<'s> {
         Ok(Self { frames, whole, channels, mix, base, blank: whole })
     }
 
-    /// Draws a frame, whose RGBA pixels are in `pixels`; returns whether there is room for one. Half-transparent pixels are mixed with what is
-    /// behind them if `over` is set. What lies outside the canvas is left out.
+    /// Draws a frame from its RGBA `pixels`; returns whether there was room for it.
+    ///
+    /// Half-transparent pixels are mixed with those below them if `over` is set. Pixels outside the
+    /// canvas are left out.
     pub(super) fn draw(&mut self, place: Place, pixels: &[u8], over: bool, disposal: Disposal) -> bool {
         let Some(frame) = self.frames.next() else { return false };
         let kept = (disposal == Disposal::Restore).then(|| self.base.clone());
@@ -191,7 +195,7 @@ impl<'s> Canvas<'s> {
             let Some(row) = row_of(&mut self.base, self.whole.width, place, row) else { break };
             row.fill([0; 4]);
         }
-        // A frame that was drawn on an empty canvas leaves one.
+        // A canvas that was empty before the frame is empty again.
         if self.blank != self.whole {
             self.blank = place;
         }
@@ -212,7 +216,7 @@ fn row_of(canvas: &mut [u8], width: usize, place: Place, row: usize) -> Option<&
     Some(&mut line[left..right])
 }
 
-/// Puts a pixel over another, as the specification of PNG says (APNG's blend operation; section 13.16).
+/// Puts a pixel over another by APNG's blend operation (specification of PNG, section 13.16).
 pub(super) fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let (alpha, below) = (u32::from(front[3]), u32::from(back[3]));
     if alpha == 255 || below == 0 {

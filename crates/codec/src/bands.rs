@@ -1,4 +1,4 @@
-//! How a picture that is too large to be in memory as a whole is cut into bands of rows, from top to bottom.
+//! Bands of rows, from top to bottom, of pictures that are too large to be in memory as a whole.
 
 /// The bands of a picture.
 #[derive(Clone, Copy, Debug)]
@@ -7,35 +7,37 @@ pub(crate) struct BandRows {
     height: u32,
     /// The rows of every band but the last.
     each: u32,
-    /// What decides on that.
+    /// The bytes of the whole picture, for bands of another size.
     bytes: u64,
     unit: u32,
     least: u32,
 }
 
-/// The part of what is too large that a band has: several are under way at once.
+/// The bands that share the allowed bytes, because several are under way at once.
 const SHARE: u64 = 4;
 
-/// When a picture is cut into bands.
+/// The rule that cuts pictures into bands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
-    /// The bytes of pixels above which it is.
+    /// The bytes of pixels above which a picture is cut.
     pub(crate) most: u64,
-    /// Returns the rows that all bands but the last need at least to be written, by the columns of the picture.
+    /// Returns the least rows of each band but the last, by the columns of the picture.
     pub(crate) least_rows: fn(u32) -> u32,
 }
 
 impl Cut {
-    /// Returns the bands of a picture of so many columns and rows, which takes `bytes` bytes, if these are too many at once. No band divides `unit`
-    /// rows that stay together.
+    /// Returns the bands of a picture of `bytes` bytes, if that is more than a picture may have.
+    ///
+    /// No band divides `unit` rows that stay together.
     pub(crate) fn rows(self, (width, height): (u32, u32), bytes: u64, unit: u32) -> Option<BandRows> {
         BandRows::of(height, bytes, (unit, (self.least_rows)(width)), self.most)
     }
 }
 
 impl BandRows {
-    /// Returns the bands of a picture of so many rows, which take `bytes` bytes, if more than `most` are too many at once. No band divides `unit`
-    /// rows that stay together, and all but the last have at least `least`.
+    /// Returns the bands of `height` rows of `bytes` bytes in all, if that is more than `most`.
+    ///
+    /// No band divides `unit` rows that stay together, and all but the last have at least `least`.
     pub(crate) fn of(height: u32, bytes: u64, (unit, least): (u32, u32), most: u64) -> Option<Self> {
         let (row, together) = ((bytes / u64::from(height)).max(1), u64::from(unit));
         let units = (most / SHARE / row / together).max(u64::from(least).div_ceil(together));

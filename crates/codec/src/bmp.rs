@@ -1,7 +1,9 @@
-//! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run-length encoding, alpha. Palettes become RGB, or gray if all
-//! their colours are gray. Output is uncompressed: 8-bit gray (with a palette of grays), 24-bit RGB or 32-bit RGBA. An ICC profile is kept;
-//! a bitmap that refers to a profile in another file is refused. One that is large and uncompressed is read, and any picture written, in bands of rows
-//! ([`bands`]).
+//! Windows bitmaps, decoded by the `image` crate in every depth, with bit fields, RLE and alpha.
+//!
+//! Palettes become RGB, or gray if all their colours are gray. Output is uncompressed: 8-bit gray
+//! (with a palette of grays), 24-bit RGB or 32-bit RGBA. An ICC profile is kept; a bitmap that
+//! refers to a profile in another file is refused. A large uncompressed bitmap is read, and any
+//! picture written, in bands of rows ([`bands`]).
 
 use std::error::Error as _;
 use std::fs::File;
@@ -21,12 +23,14 @@ mod bands;
 
 pub(super) use bands::{Bands, Place, Writer, find};
 
-/// Pixels per metre that are written when the source states none: 72 per inch.
+/// Pixels per metre that are written when the source states no density: 72 per inch.
 const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
 
 const FILE_HEADER: usize = 14;
 
-/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for alpha; BITMAPV5HEADER, with a profile.
+/// The lengths of the headers that are written.
+///
+/// BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for alpha; BITMAPV5HEADER, with a profile.
 const INFO: usize = 40;
 const V3: usize = 56;
 const V4: usize = 108;
@@ -35,22 +39,22 @@ const V5: usize = 124;
 /// The lengths of OS/2 2.x's header: whole, or cut off after the fields that every bitmap has.
 const OS2: [u8; 2] = [64, 16];
 
-/// Values of a header's colour space: a profile in the file, a profile in another file, and sRGB without a profile.
+/// Values of a header's colour space: a profile in the file, one in another file, or sRGB.
 const EMBEDDED: &[u8; 4] = b"DEBM";
 const LINKED: &[u8; 4] = b"KNIL";
 const SRGB: &[u8; 4] = b"BGRs";
 
-/// What is remembered of a bitmap for writing it back.
+/// The part of a bitmap that is needed for writing it back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Native {
     /// Pixels per metre in x and y, as in the file.
     density: Option<[u8; 8]>,
 }
 
-/// What decodes a file in memory.
+/// The decoder of a file in memory.
 type WholeDecoder<'a> = BmpDecoder<Cursor<&'a [u8]>>;
 
-/// What the headers of a bitmap say.
+/// The content of a bitmap's headers.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     layout: Layout,
@@ -61,7 +65,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// Reads the headers at the front of `bytes`; returns a decoder too.
+    /// Reads the headers at the front of `bytes`; also returns a decoder.
     fn read(bytes: &[u8]) -> Result<(WholeDecoder<'_>, Self), CodecError> {
         if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
             return Err(CodecError::unsupported(
@@ -94,7 +98,7 @@ impl Facts {
         Ok((decoder, Self { layout, is_gray, density }))
     }
 
-    /// Returns what there is besides pixels, with a profile.
+    /// Returns everything but the pixels, with a profile.
     fn payload(self, icc: Option<&[u8]>) -> Payload {
         let native = AnyNative::Bmp(Native { density: self.density });
         let resolution = self.density.and_then(|density| {
@@ -149,11 +153,12 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Where the header has the mask of alpha.
+/// The place of the mask of alpha in the header.
 const ALPHA_MASK: Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
 
-/// Clears the mask of alpha in the header of a whole file if alpha is 0 everywhere. Programs that know no alpha leave it so, and Windows shows such bitmaps
-/// opaque.
+/// Clears the mask of alpha in the header of a whole file if alpha is 0 everywhere.
+///
+/// Programs that do not know alpha leave it that way, and Windows shows such bitmaps opaque.
 pub(super) fn forget_empty_alpha(bytes: &mut [u8]) {
     let Some(alpha) = Alpha::of(bytes) else { return };
     if alpha.is_empty_in(bytes.get(alpha.start..).unwrap_or_default(), alpha.rows) {
@@ -161,11 +166,11 @@ pub(super) fn forget_empty_alpha(bytes: &mut [u8]) {
     }
 }
 
-/// The alpha of pixels, as a header tells.
+/// The alpha of pixels, as a header states it.
 struct Alpha {
     /// The bits of a pixel that are alpha.
     mask: [u8; 4],
-    /// Where the rows begin.
+    /// The offset of the rows.
     start: usize,
     /// Bytes of a pixel, of a row, and of a row with its padding.
     pixel: usize,
@@ -183,7 +188,7 @@ impl Alpha {
             (number(bytes, ALPHA_MASK)?, number(bytes, 10..14)?, number(bytes, 28..30)?);
         let (width, height) = (number(bytes, 18..22)?, number(bytes, 22..26)?);
         let row = width * (bits / 8);
-        // A negative height is one from the top down.
+        // A negative height means rows from the top down.
         let rows = (height as u32).cast_signed().unsigned_abs() as usize;
         let stride = row.next_multiple_of(4).max(4);
         let mask = (mask as u32).to_le_bytes();
@@ -210,7 +215,7 @@ fn number(bytes: &[u8], at: Range<usize>) -> Option<usize> {
     Some(bytes.get(at)?.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte)))
 }
 
-/// Returns where the ICC profile is in a file with a BITMAPV5HEADER, whose front `bytes` are.
+/// Returns the place of the ICC profile in a file with a BITMAPV5HEADER, given its front.
 fn profile_at(bytes: &[u8]) -> Result<Option<Range<usize>>, CodecError> {
     let Some(header) = bytes.get(FILE_HEADER..FILE_HEADER + V5).filter(|header| header[0] == V5 as u8) else {
         return Ok(None);
@@ -253,18 +258,18 @@ pub(super) fn encode(
 /// Bytes that are written at a time.
 const BUFFER: usize = 1 << 18;
 
-/// What a bitmap is written as.
+/// The parts of a bitmap that is written, except for its pixels.
 struct Form<'d> {
-    /// What precedes the pixels.
+    /// The bytes before the pixels.
     header: Vec<u8>,
     /// Bytes of a row with its padding.
     stride: usize,
-    /// What follows the pixels.
+    /// The bytes after the pixels.
     icc: &'d [u8],
 }
 
 impl<'d> Form<'d> {
-    /// Returns that of a decoded picture, all of which has this layout.
+    /// Returns that of a decoded picture; the whole of it has this layout.
     fn of(decoded: &'d Decoded, layout: &Layout) -> Result<Self, CodecError> {
         let bytes = match layout.pixel {
             Pixel::Gray => 1,
@@ -285,7 +290,9 @@ impl<'d> Form<'d> {
     }
 }
 
-/// Writes rows of a layout from the last to the first, each with its padding. `scratch` is worth reusing.
+/// Writes rows of a layout from the last to the first, each with its padding.
+///
+/// `scratch` is worth reusing.
 fn write_rows(
     layout: &Layout,
     pixels: &[u8],
@@ -305,8 +312,10 @@ fn word(header: &mut Vec<u8>, value: u32) {
     header.extend(value.to_le_bytes());
 }
 
-/// Returns the file header, the bitmap header and what belongs to it: a gray palette, or the masks of the channels. `bytes` is the size of
-/// a pixel, `pixels` that of all pixels; a profile of `profile` bytes follows them.
+/// Returns the file header, the bitmap header, and a gray palette or the masks of the channels.
+///
+/// `bytes` is the size of a pixel, `pixels` that of all pixels; a profile of `profile` bytes
+/// follows them.
 fn headers(
     layout: &Layout,
     bytes: usize,
@@ -350,7 +359,7 @@ fn headers(
     Ok(header)
 }
 
-/// Adds the fields of BITMAPV4HEADER and, if there is a profile at this place and of this length, BITMAPV5HEADER.
+/// Adds the fields of BITMAPV4HEADER and, with a `profile` (place and length), BITMAPV5HEADER.
 fn add_colour_space(header: &mut Vec<u8>, bytes: usize, profile: Option<[u32; 2]>) {
     const PERCEPTUAL: u32 = 4;
     let masks = if bytes == 4 { [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] } else { [0; 4] };
@@ -412,7 +421,9 @@ fn decode_error(error: ImageError) -> CodecError {
     }
 }
 
-/// Returns the number of a compression that the library does not know, if that is the error. Windows CE's bit fields with alpha are one.
+/// Returns the number of a compression that the library does not know, if that is the error.
+///
+/// Windows CE's bit fields with alpha are one.
 fn unknown_compression(error: &DecodingError) -> Option<String> {
     let cause = error.source()?.to_string();
     cause.strip_prefix("Unknown image compression type ").map(str::to_owned)

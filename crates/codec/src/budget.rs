@@ -1,8 +1,10 @@
-//! What a picture may hold before it has a slot: its file, and the metadata in it.
+//! Memory that a picture may hold before it has a slot: for its file, and the metadata in it.
 
 use super::CodecError;
 
-/// Says how much a picture may hold of its file. Asked before anything of that is read, but only for more than small change.
+/// The limit on how much of its file a picture may hold.
+///
+/// Asked before that part of the file is read, but only for more than small change.
 pub trait Budget {
     /// Waits until the picture may hold `bytes` bytes. Asked at most once for each picture.
     ///
@@ -10,13 +12,16 @@ pub trait Budget {
     /// The most bytes that any picture may hold, if these are fewer.
     fn hold(&mut self, bytes: u64) -> Result<(), u64>;
 
-    /// Returns the bytes of pixels up to which a picture is opened as a whole. A larger one is opened in bands of rows, like pages, where its
-    /// format allows that.
+    /// Returns the bytes of pixels up to which a picture is opened as a whole.
+    ///
+    /// A larger one is opened in bands of rows, like pages, where its format allows that.
     fn most_at_once(&self) -> u64 {
         u64::MAX
     }
 
-    /// Returns a buffer for the file that another one has used, if there is any. It counts towards what may be held.
+    /// Returns a buffer for the file that another one has used, if there is any.
+    ///
+    /// It counts towards the bytes that may be held.
     fn buffer(&mut self) -> Vec<u8> {
         Vec::new()
     }

@@ -1,10 +1,10 @@
-//! Codestreams of JPEG 2000 that a device may decode instead of the CPU: what it is told of them, and who hands them over.
+//! Codestreams of JPEG 2000 that devices may decode, and the trait of their decoders.
 
 use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-/// What a device has to know of a codestream, beside its bytes.
+/// The description of a codestream for a device, in addition to its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Codestream {
     /// Bytes of the codestream.
@@ -19,13 +19,13 @@ pub struct Codestream {
     pub bits: u32,
     /// Whether samples have a sign.
     pub is_signed: bool,
-    /// Bytes of a sample that is decoded: 1 or 2.
+    /// Bytes of a decoded sample: 1 or 2.
     pub sample_bytes: u32,
     /// How its blocks are coded.
     pub coder: BlockCoder,
 }
 
-/// How the blocks of a codestream are coded.
+/// The block coder of a codestream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockCoder {
     /// As in JPEG 2000.
@@ -45,15 +45,17 @@ impl Codestream {
         self.samples() * self.sample_bytes as u64
     }
 
-    /// Returns the bytes of slot that it takes: it is replaced by its samples.
+    /// Returns the bytes of slot that it takes: its samples replace it there.
     pub const fn slot_bytes(&self) -> u64 {
         if self.bytes > self.decoded_bytes() { self.bytes } else { self.decoded_bytes() }
     }
 }
 
-/// What decodes codestreams instead of this crate, where it can.
+/// A device that decodes codestreams instead of this crate, where it can.
 pub trait CodestreamDecoder: Debug + Sync {
-    /// Decodes a codestream into `into`, which has [`Codestream::decoded_bytes`]: one pixel after the other, the low byte of a sample first,
-    /// signed ones in two's complement. Returns whether it did; if not, the CPU does, and `into` holds anything.
+    /// Decodes a codestream into `into`, of [`Codestream::decoded_bytes`].
+    ///
+    /// Pixels follow each other, with the low byte of a sample first, and signed samples in two's
+    /// complement. Returns whether it did; if not, the CPU does, and `into` holds anything.
     fn decode(&self, codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> bool;
 }

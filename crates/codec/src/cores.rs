@@ -1,8 +1,9 @@
-//! The CPU's cores: how many are idle, and how idle ones help with work that can be cut into pieces.
+//! The CPU's cores: a count of idle ones, and their help with work that can be cut into pieces.
 //!
-//! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does so. With a full folder no core is idle. With one large
-//! picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when other threads want them. As an
-//! [`Executor`], so does the count for what needs no order.
+//! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does. With a full
+//! folder no core is idle. With one large picture, or at the end of a folder, some are;
+//! [`Cores::in_order`] has them help, and lets them go when other threads want them. The count is
+//! also an [`Executor`], for pieces in any order.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,9 +14,11 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use equalize::Executor;
 
-/// The most helpers for one piece of work: more gain little, given what one thread has to do alone, and each needs tools.
+/// The most helpers for one piece of work.
+///
+/// More gain little, given how much one thread has to do alone, and each needs tools.
 const MAX_HELPERS: usize = 15;
-/// Bytes of the memory bound for each helper: many times what its two tools take, which are not reserved.
+/// Bytes of the memory bound for each helper: many times its two tools, which are not reserved.
 const MEMORY_PER_HELPER: u64 = 64 << 20;
 
 /// Bytes that a helper's tool may take without being accounted for.
@@ -47,7 +50,7 @@ impl Cores {
         Self { most_helpers: self.most_helpers.min(room), ..self }
     }
 
-    /// Creates a count of no cores, so that none can help.
+    /// Creates a count without cores, for work without help.
     pub fn none() -> Self {
         Self::new(0)
     }
@@ -58,7 +61,7 @@ impl Cores {
         Core(self)
     }
 
-    /// Does what leaves the core of this thread to others meanwhile.
+    /// Leaves the core of this thread to others while it waits.
     pub fn rest_while<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.idle.fetch_add(1, Ordering::Relaxed);
         let value = wait();
@@ -71,13 +74,15 @@ impl Cores {
         self.change_idle(|idle| (idle > 0).then_some(idle - 1)).then(|| Core(self))
     }
 
-    /// Changes the number of idle cores, unless `change` returns nothing. Returns whether it did.
+    /// Changes the number of idle cores, unless `change` returns `None`. Returns whether it did.
     fn change_idle(&self, change: impl Fn(isize) -> Option<isize>) -> bool {
         self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
     }
 
-    /// Does `work` on every piece, on this thread and on helpers for which there are idle cores, and passes the results to `take`, on this
-    /// thread and in the order of the pieces. Results are put into tools, which are reused; there are at most one plus two per helper.
+    /// Does `work` on every piece, on this thread and on helpers for which there are idle cores.
+    ///
+    /// The results are passed to `take`, on this thread and in the order of the pieces. Results are
+    /// put into tools, which are reused; there are at most one plus two per helper.
     ///
     /// # Errors
     /// The first error of `take`, which is not called again after it.
@@ -152,7 +157,7 @@ impl Executor for Cores {
     }
 }
 
-/// Starts a helper. Without a thread there is merely no help.
+/// Starts a helper; without a thread there is merely no help.
 fn start<'s>(scope: &'s Scope<'s, '_>, help: impl FnOnce() + Send + 's) -> Option<ScopedJoinHandle<'s, ()>> {
     Builder::new().name("help".into()).spawn_scoped(scope, help).ok()
 }
@@ -163,7 +168,7 @@ fn next<P>(pieces: &Mutex<std::vec::IntoIter<P>>) -> (Option<P>, usize) {
     (pieces.next(), pieces.len())
 }
 
-/// What a thread shares with its helpers: pieces to be worked on, and results that wait for their turn.
+/// Pieces of work, and results that wait for their turn: shared by a thread and its helpers.
 struct Workshop<P, T> {
     give: Sender<(usize, P, T)>,
     given: Receiver<(usize, P, T)>,
@@ -186,13 +191,13 @@ type Done<T> = (usize, thread::Result<T>);
 
 impl<P, T> Workshop<P, T> {
     fn new() -> Self {
-        // Unbounded, but they never hold more than there are tools.
+        // Unbounded, but there are never more messages than tools.
         let ((give, given), (done, results)) = (unbounded(), unbounded());
         let (finished, tools) = (BTreeMap::new(), Vec::new());
         Self { give, given, done, results, finished, next: 0, tools, in_use: 0, at_most: 0 }
     }
 
-    /// Hands out pieces until as many tools are in use as there may be.
+    /// Hands out pieces until as many tools are in use as allowed.
     fn fill(
         &mut self,
         pieces: &mut impl Iterator<Item = (usize, P)>,
@@ -225,7 +230,9 @@ impl<P, T> Workshop<P, T> {
         }
     }
 
-    /// Works on a piece or, if none is left, waits for a helper that still does. Returns `false` if nobody works any more.
+    /// Works on a piece or, if there is no piece left, waits for a helper that still works.
+    ///
+    /// Returns `false` if all work is done.
     fn do_one(&mut self, work: impl Fn(&mut T, P)) -> bool {
         if let Ok((number, piece, mut tool)) = self.given.try_recv() {
             work(&mut tool, piece);
@@ -257,7 +264,7 @@ impl Core<'_> {
         }
     }
 
-    /// Works on pieces until none is left, or until some thread works without a core.
+    /// Works on pieces until there are no more, or until some thread works without a core.
     fn help_with_any<P>(self, work: impl Fn(P), pieces: &Mutex<std::vec::IntoIter<P>>) {
         let mut core = Some(self);
         while core.is_some()
@@ -292,7 +299,9 @@ mod tests {
     use std::thread::ThreadId;
     use std::time::Duration;
 
-    /// Squares numbers, some of them slowly; returns the squares in the order in which they came, and the threads that made them.
+    /// Squares numbers, some of them slowly.
+    ///
+    /// Returns the squares in the order in which they came, and the threads that made them.
     fn squares(cores: &Cores, count: usize) -> (Vec<usize>, HashSet<ThreadId>) {
         let (mut squares, threads) = (Vec::new(), Mutex::new(HashSet::new()));
         let work = |square: &mut usize, number: usize| {

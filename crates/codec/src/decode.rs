@@ -1,4 +1,4 @@
-//! What is asked of every format that is read.
+//! The traits of every format's reader: the description of an opened picture, and its decoding.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use super::stated::Stated;
 use super::{BlockCoder, CodecError, CodestreamDecoder, Format, Payload, StreamCoder};
 use equalize::{ByteOrder, Layout};
 
-/// A picture whose header has been read: what it is, and what decoding it takes.
+/// A picture after its header has been read: its form, and the needs of decoding it.
 pub(super) trait Describe: Debug {
     /// Returns the layout that the decoder delivers.
     fn layout(&self) -> Layout;
@@ -29,23 +29,28 @@ pub(super) trait Describe: Debug {
         0
     }
 
-    /// Returns the bytes of heap that encoding pixels of this layout takes, if the format is one that keeps more of this picture than its pixels.
+    /// Returns the bytes of heap that encoding pixels of this layout takes.
+    ///
+    /// Only if the format is one that keeps more of this picture than its pixels.
     fn encoder_bytes(&self, _to: Format, _layout: &Layout) -> Option<u64> {
         None
     }
 
-    /// Returns the bytes that samples take in the slot beyond those of the pixels, before they become such.
+    /// Returns the bytes that samples take in the slot beyond the pixels that they become.
     fn beyond_bytes(&self) -> u64 {
         0
     }
 
-    /// Returns the bytes that the samples take in the file that is written, as pixels of this layout, if that is known before. Samples that
-    /// are no levels are made again if `restores` is set.
+    /// Returns the bytes of the samples in the output, as pixels of this layout, if known before.
+    ///
+    /// Samples that are not levels are made again if `restores` is set.
     fn stored_bytes(&self, _layout: &Layout, _restores: bool) -> Option<u64> {
         None
     }
 
-    /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as they will in the slot; otherwise 0.
+    /// Returns how far past the start of a cache line the pixels begin.
+    ///
+    /// 0 unless they lie in the file as they will in the slot.
     fn lead(&self) -> usize {
         0
     }
@@ -55,32 +60,32 @@ pub(super) trait Describe: Debug {
         ByteOrder::Native
     }
 
-    /// Returns whether the colours are a palette of grays, so that the picture should become gray.
+    /// Returns whether the colours are a palette of grays, and the picture should become gray.
     fn is_gray(&self) -> bool {
         false
     }
 
-    /// Returns the level of samples that are none, as the file says, if samples are levels.
+    /// Returns the file's no-data value, if samples are levels.
     fn no_data(&self) -> Option<f64> {
         None
     }
 
-    /// Returns whether samples that are levels have white as 0 when they are decoded, so that they are still to be turned around.
+    /// Returns whether samples that are levels still have white as 0 when they are decoded.
     fn is_inverted(&self) -> bool {
         false
     }
 
-    /// Returns what the file says of the levels of samples that are levels.
+    /// Returns the levels that the file states, if samples are levels.
     fn stated(&self) -> Option<Stated> {
         None
     }
 
-    /// Returns the form of samples that are no levels.
+    /// Returns the form of samples that are not levels.
     fn mapped(&self) -> Option<mapped::Form> {
         None
     }
 
-    /// Returns whether samples of the same kind can be made again of the levels, where the output has a place for them.
+    /// Returns whether samples can be made again of levels, where the output has a place for them.
     fn restores(&self) -> bool {
         true
     }
@@ -98,11 +103,11 @@ pub(super) trait Describe: Debug {
 
 /// A picture that the processor decodes.
 pub(super) trait Decode: Describe {
-    /// Decodes into `slot`, which is as long as the pixels and what samples take beyond them.
+    /// Decodes into `slot`, which has room for the pixels and [`Describe::beyond_bytes`].
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError>;
 }
 
-/// What a picture is decoded for.
+/// The purpose and the helpers of decoding a picture.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'w> {
     /// The byte order that 16-bit samples get: the machine's, or that of [`Describe::byte_order`].
@@ -112,12 +117,12 @@ pub(super) struct Wanted<'w> {
     pub(super) output: Format,
     /// Whether it is a page that leaves the others of its file.
     pub(super) leaves: bool,
-    /// What becomes of samples that are no levels.
+    /// The use of samples that are not levels.
     pub(super) purpose: Purpose,
-    /// Idle ones may help.
+    /// The cores, of which idle ones may help.
     pub(super) cores: &'w Cores,
-    /// What may decode a codestream.
+    /// A device that may decode a codestream.
     pub(super) decoder: Option<&'w dyn CodestreamDecoder>,
-    /// What may inflate streams.
+    /// A device that may inflate streams.
     pub(super) coder: Option<&'w dyn StreamCoder>,
 }

@@ -1,7 +1,10 @@
-//! Deflate (RFC 1951) for rows that are filtered or predicted. Each block has Huffman codes of its own, and matches where they pay off.
-//! What filters leave of a photograph is noise around zero, in which matches other than runs of zeros cost much and gain little (the idea
-//! is fdeflate's, which has one code for all pictures). Graphics and masks get several times smaller with matches. The beginning of a block
-//! tells what the rest of it is like.
+//! Deflate (RFC 1951) for rows that are filtered or predicted.
+//!
+//! Each block has Huffman codes of its own, and matches where they pay off. The filtered rows of a
+//! photograph are noise around zero, in which matches other than runs of zeros cost much and gain
+//! little (the idea is fdeflate's, which has one code for all pictures). Graphics and masks get
+//! several times smaller with matches. The beginning of a block decides whether the rest of it is
+//! searched.
 
 use std::ops::Range;
 
@@ -16,11 +19,14 @@ use matches::{BIT, Finder, LONGEST_MATCH, Match, Trial};
 
 /// Bytes of a block of strips, which has Huffman codes of its own.
 pub(super) const BLOCK: usize = 128 << 10;
-/// The longest code. Four such codes fit into one [`Bits::push`], and so do the two codes of a match with their extra bits.
+/// The longest code.
+///
+/// Four such codes fit into one [`Bits::push`], and so do the two codes of a match with their extra
+/// bits.
 const LONGEST: usize = 12;
 /// The longest code in the alphabet of code lengths.
 const LONGEST_OF_LENGTH: usize = 7;
-/// The shortest match length of each length symbol: 257 + n stands for lengths from `LENGTH_BASES[n]` on.
+/// The shortest match length of each length symbol: `LENGTH_BASES[n]` for symbol 257 + n.
 pub(super) const LENGTH_BASES: [u16; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
     227, 258,
@@ -30,24 +36,26 @@ const SYMBOLS: usize = 257 + LENGTH_BASES.len();
 pub(super) const END_OF_BLOCK: usize = 256;
 /// The number of symbols for distances.
 const DISTANCES: usize = 30;
-/// More bytes than a block takes besides its encoded content.
+/// More bytes than a block takes in addition to its encoded content.
 const BLOCK_OVERHEAD: usize = 512;
 /// Bytes at the beginning of a block in which matches have to pay off.
 const SAMPLE: usize = 4 << 10;
-/// A block whose bytes cost less than this on average is nearly flat: matches are quick to find and always pay off.
+/// The cost of a byte below which a block is nearly flat.
+///
+/// Matches are quick to find in it and always pay off.
 const FLAT: u64 = BIT + BIT / 2;
 
-/// Which blocks are searched for matches.
+/// The choice of blocks that are searched for matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     /// Only nearly flat blocks.
     Flat,
-    /// Also blocks whose beginning gets shorter by an eighth with matches.
+    /// Also blocks with a beginning that gets shorter by an eighth with matches.
     Matches,
 }
 
 impl Effort {
-    /// Returns how matches are tried in a block in which a byte costs `literal` on average; `None` if they are not.
+    /// Returns the trial of matches in a block in which a byte costs `literal` on average, if any.
     fn trial(self, literal: u64) -> Option<Trial> {
         match self {
             _ if literal < FLAT => Some(Trial { bytes: 0, saved: 0 }),
@@ -73,8 +81,9 @@ impl Deflater {
         Self { effort, pending: 0, count: 0, tally: Tally::new(256), finder: Finder::default() }
     }
 
-    /// Compresses `data` in blocks of `length` bytes; `last` tells whether the stream ends with them. What was compressed before has no
-    /// influence on the result.
+    /// Compresses `data` in blocks of `length` bytes, which end the stream if they are the `last`.
+    ///
+    /// Data that were compressed before do not affect the result.
     pub(super) fn blocks(&mut self, data: &[u8], length: usize, last: bool, out: &mut Output) {
         self.finder.clear();
         for start in (0..data.len()).step_by(length) {
@@ -83,7 +92,7 @@ impl Deflater {
         }
     }
 
-    /// Compresses a block of `data`; `last` tells whether the stream ends with it.
+    /// Compresses a block of `data`; the stream ends with it if it is the `last`.
     fn block(&mut self, data: &[u8], range: Range<usize>, last: bool, out: &mut Output) {
         let block = &data[range.clone()];
         self.tally.clear();
@@ -99,8 +108,9 @@ impl Deflater {
             symbols: Codes::new(&frequencies, LONGEST),
             distances: Codes::new(&distances, LONGEST),
         };
-        // A literal takes at most 12 bits, and a match no more than its bytes would as literals: at most 42 bits for four bytes or more, at
-        // most 29 for a run, which has three or more. Each push stores a whole word.
+        // A literal takes at most 12 bits, and a match no more than its bytes would as literals: at
+        // most 42 bits for four bytes or more, at most 29 for a run, which has three or more. Each
+        // push stores a whole word.
         let room = out.room(block.len() / 2 * 3 + BLOCK_OVERHEAD);
         let mut bits = Bits { out: room, at: 0, pending: self.pending, count: self.count };
         codes.write(last, &mut bits);
@@ -113,7 +123,7 @@ impl Deflater {
         out.advance(written);
     }
 
-    /// Makes the next data begin on a byte boundary, behind an empty stored block if need be.
+    /// Makes the next data begin on a byte boundary, after an empty stored block if need be.
     pub(super) fn end_byte(&mut self, out: &mut Output) {
         if self.count > 0 {
             const STORED: u64 = 0;
@@ -130,31 +140,34 @@ impl Deflater {
     }
 }
 
-/// Returns about how many bytes data take without matches, as nearly as their frequencies tell.
+/// Returns about how many bytes data take without matches, as their frequencies suggest.
 pub(super) fn literal_bytes(data: &[u8]) -> u64 {
     let mut tally = Tally::new(256);
     tally.add(data);
     literal_cost(tally.counts(), data.len()) * data.len() as u64 / BIT / 8
 }
 
-/// Returns the average cost of a byte as a literal, in units of 1/[`BIT`] of a bit: what the frequencies of bytes suggest, but at least a
-/// bit for each.
+/// Returns the average cost of a byte as a literal, in units of 1/[`BIT`] of a bit.
+///
+/// It is the entropy of the bytes' frequencies, but at least a bit for each.
 fn literal_cost(counts: &[u64], bytes: usize) -> u64 {
     let all = log(bytes as u64);
     let occurring = counts.iter().filter(|&&count| count > 0);
     occurring.map(|&count| count * (all - log(count)).max(BIT)).sum::<u64>() / bytes as u64
 }
 
-/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`], interpolated linearly between powers of 2.
+/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`].
+///
+/// It is interpolated linearly between powers of 2.
 fn log(number: u64) -> u64 {
     let whole = number.ilog2();
     u64::from(whole) * BIT + ((u128::from(number) * u128::from(BIT)) >> whole) as u64 - BIT
 }
 
-/// Counts how often each symbol and each distance symbol occurs in a block whose bytes occur `counts` times.
+/// Counts each symbol and each distance symbol of a block, given the `counts` of its bytes.
 fn frequencies(block: &[u8], matches: &[Match], counts: &[u64]) -> ([u32; SYMBOLS], [u32; DISTANCES]) {
     let (mut frequencies, mut distances) = ([0; SYMBOLS], [0; DISTANCES]);
-    // Two tables, so that a byte does not have to wait for the one before, which may be the same.
+    // Two tables, which spare a byte from waiting for the one before, which may be the same.
     let mut covered = [[0_u32; 256]; 2];
     let mut at = 0;
     for found in matches {
@@ -252,7 +265,7 @@ fn distance_symbol(distance: u16) -> Symbol {
     if before < 4 {
         return Symbol { symbol: before as usize, extra: 0, extra_bits: 0 };
     }
-    // The symbol holds the two highest bits; those below follow it.
+    // The symbol holds the two highest bits; the lower ones follow it.
     let extra_bits = before.ilog2() - 1;
     let extra = u64::from(before) & ((1 << extra_bits) - 1);
     Symbol { symbol: (2 * extra_bits + (before >> extra_bits)) as usize, extra, extra_bits }
@@ -310,7 +323,7 @@ impl BlockCodes {
         // In a local copy, which no store to the output can alias.
         let mut own = bits.reborrow();
         fours.iter().for_each(|four| own.push_four(four.map(|byte| self.symbols.of(byte.into()))));
-        // The remaining bytes. Missing ones add no bits, so their number does not matter.
+        // The remaining bytes. Missing ones add no bits: their number does not matter.
         own.push_four(
             [0, 1, 2, 3].map(|at| rest.get(at).map_or((0, 0), |&byte| self.symbols.of(byte.into()))),
         );
@@ -351,8 +364,9 @@ mod tests {
 
     const EFFORTS: [Effort; 2] = [Effort::Flat, Effort::Matches];
 
-    /// Compresses pieces in blocks, checks that another implementation decompresses them, and returns their compressed size; `each_ends`
-    /// tells whether each piece ends on a byte boundary.
+    /// Compresses pieces in blocks, decompresses them elsewhere, and returns their compressed size.
+    ///
+    /// Each piece ends on a byte boundary if `each_ends` is set.
     fn comes_back(pieces: &[&[u8]], effort: Effort, block: usize, each_ends: bool) -> usize {
         let (mut deflater, mut out) = (Deflater::new(effort), Output::default());
         for (number, piece) in pieces.iter().enumerate() {
@@ -444,7 +458,8 @@ mod tests {
     #[test]
     fn likely_bytes_take_few_bits() {
         let data: Vec<u8> = noise(80_000, 1).into_iter().map(|byte| byte & 3).collect();
-        // Two bits for three of the four values, three for the fourth, which shares a prefix with the end of the block.
+        // Two bits for three of the four values, three for the fourth, which shares a prefix with
+        // the end of the block.
         let length = size(&data, Effort::Flat);
         assert!((22_400..22_900).contains(&length), "{length} bytes for 180,000 bits");
     }

@@ -1,4 +1,6 @@
-//! What levels become in the output: fewer bits, and anything but no data where there are data.
+//! The last step before encoding: levels of the output's depth, and no-data values.
+//!
+//! Only missing data become no-data values.
 
 use super::no_data::Reserved;
 use super::{Decoded, Format, Native, Target, pixels_of};
@@ -12,9 +14,11 @@ impl Target {
 }
 
 impl Decoded {
-    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its number of levels, rounded to its
-    /// depth, and with no data where there were none before, and nowhere else. The last step before they are encoded, but for
-    /// [`Decoded::reduce_colours`].
+    /// Turns the pixels at the front of the slot into those of the target.
+    ///
+    /// They lose alpha that only masks them, and get the target's number of levels, rounded to its
+    /// depth, with no data where there were no data before, and nowhere else. It is the last step
+    /// before they are encoded, except for [`Decoded::reduce_colours`].
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
         let depth = self.layout.depth;
         let is_reduced = target.layout_for(self.layout).depth != depth;
@@ -37,7 +41,7 @@ impl Decoded {
         }
     }
 
-    /// Gives pixels that do not count what they had, and has none with data be written as the no-data level.
+    /// Restores the pixels that do not count, and keeps pixels with data off the no-data level.
     fn keep_data_apart(&mut self, slot: &mut [u8], says_top: bool, is_reduced: bool) {
         let (scale, depth) = (self.scale, self.layout.depth);
         let written = |level: u16| {
@@ -88,7 +92,7 @@ pub(super) fn to_eight_bits(samples: &mut [u8]) {
         let length = BLOCK.min(count - first);
         let (narrow, wide) = (&mut block[..length], samples[2 * first..][..2 * length].as_chunks().0);
         simd::vectorized!(round(wide, narrow));
-        // What this overwrites has been read: it begins no later than the block.
+        // The samples that this overwrites have been read: it begins no later than the block.
         samples[first..][..length].copy_from_slice(narrow);
     }
 }

@@ -1,15 +1,17 @@
 //! DICOM (PS3.3, PS3.5, PS3.10).
 //!
-//! Read: single frames, and several as pages; explicit and implicit elements, of either byte order, deflated, with or without preamble and file meta information;
-//! integers of 1, 8, 12, 16 and 32 bits, signed or not, and floats of 32 and 64 bits; gray of either polarity, RGB, YBR and palettes; stored,
-//! run-length encoded, and compressed as JPEG (also lossless and of 12 bits), JPEG-LS and JPEG 2000. Stored values are read as they are:
-//! neither rescaled nor windowed.
+//! Read: single frames, and several as pages; explicit and implicit elements, of either byte order,
+//! deflated, with or without preamble and file meta information; integers of 1, 8, 12, 16 and 32
+//! bits, signed or not, and floats of 32 and 64 bits; gray of either polarity, RGB, YBR and
+//! palettes; stored, run-length encoded, and compressed as JPEG (also lossless and of 12 bits),
+//! JPEG-LS and JPEG 2000. Stored values are read as they are: neither rescaled nor windowed.
 //!
-//! Written: a derived image of a DICOM source, not compressed. Every element is kept, byte for byte, that neither describes the pixels nor would
-//! be false; [`write`] says which.
+//! Written: a derived image of a DICOM source, not compressed. Every element is kept, byte for
+//! byte, that neither describes the pixels nor would be false; [`derived`] has the list.
 //!
-//! The structure is parsed here, and not by a crate, because elements are kept as they are, whatever is wrong with their texts; because memory
-//! is asked for before it is taken; and because sequences may be nested no deeper than the stack is.
+//! The structure is parsed here, and not by a crate, because elements are kept as they are,
+//! whatever is wrong with their texts; because memory is asked for before it is taken; and because
+//! sequences may be nested no deeper than the stack is.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -63,21 +65,21 @@ use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
-/// DCMTK writes no such colours.
+/// DCMTK does not write colours of these kinds.
 const TO_TIFF: &str = "convert it first, as in `python3 -c \"import pydicom, tifffile; tifffile.imwrite('OUT.tif', pydicom.dcmread('IN').pixel_array, photometric='rgb')\"` (pydicom, tifffile)";
 const DECOMPRESS: &str =
     "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
 
-/// What is known of a file. Its frames have it in common.
+/// The elements of a file and the description of its pixels, which its frames have in common.
 #[derive(Debug)]
 struct Known {
     set: DataSet,
     description: Description,
     /// Whether the pixels were compressed with loss.
     lossy: bool,
-    /// Where the data set begins in the file, if it is deflated.
+    /// The start of the data set in the file, if it is deflated.
     deflated: Option<u64>,
-    /// Where the pixels begin, and their bytes, if they are not compressed.
+    /// The offset of the pixels, and their bytes, if they are not compressed.
     place: (u64, u64),
     /// The compressed frames.
     fragments: Option<Fragments>,
@@ -116,7 +118,7 @@ impl Known {
         Ok(Self { set, description, lossy: transfer.lossy, deflated, place, fragments })
     }
 
-    /// Returns the bytes of the elements, and of what is known of the fragments.
+    /// Returns the bytes of the elements, and of the table of fragments.
     fn metadata_bytes(&self) -> u64 {
         const ELEMENT: u64 = 64;
         let fragments = self.fragments.as_ref().map_or(0, Fragments::heap_bytes);
@@ -131,7 +133,7 @@ pub(super) struct Frames {
     known: Arc<Known>,
 }
 
-/// Which frame of a file is meant.
+/// The place of a frame: a file, and the frame's number in it.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     known: Arc<Known>,
@@ -147,18 +149,18 @@ impl Frames {
         Place { known: Arc::clone(&self.known), frame: index as u32 }
     }
 
-    /// Returns the volumes whose slices the frames are.
+    /// Returns the volumes that the frames are slices of.
     pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         volumes::of_frames(&self.known.set, self.count())
     }
 
-    /// Returns what writes the frames back.
+    /// Returns a writer of the frames.
     pub(super) fn writer(&self) -> Writer {
         Writer::new(self.count())
     }
 }
 
-/// What is remembered of a file for writing it back.
+/// The part of a file that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     known: Arc<Known>,
@@ -179,14 +181,16 @@ impl Native {
         self.is_shown
     }
 
-    /// Returns the slope and intercept that make values of the stored ones, if the levels stand for these.
+    /// Returns the slope and intercept that make values of stored ones, if levels stand for these.
     pub(super) fn rescale(&self) -> Option<[f64; 2]> {
         self.rescale
     }
 }
 
-/// Reads the elements of a file whose head is in `buffer`, unless they are known from another frame; decodes nothing. Returns the frame at
-/// `place`, or the first one with all frames if there are several.
+/// Reads the elements of a file, with its head in `buffer`; decodes no pixels.
+///
+/// The elements may be known from another frame. Returns the frame at `place`, or the first one
+/// with all frames if there are several.
 pub(super) fn open<'a>(
     file: &'a mut File,
     buffer: &'a mut Vec<u8>,
@@ -209,7 +213,7 @@ struct Source<'a> {
     known: Arc<Known>,
     /// Its number, from 0.
     frame: u32,
-    /// How its values are shown, if that is what is equalized.
+    /// The way its values are shown, if brightness is equalized instead of values.
     shown: Option<Shown>,
     /// Whether brightness becomes levels of 8 bits, as samples of 8 bits have no more.
     reduces: bool,
@@ -256,7 +260,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the values between which levels are spread, as they are stored, if the user gives them.
+    /// Returns the user's range of values, as they are stored, between which levels are spread.
     fn range(&self, given: Option<Range>) -> Result<Option<Range>, CodecError> {
         let Some((Range { low, high, .. }, unit)) = given.and_then(|range| Some((range, range.unit?))) else {
             return Ok(given);
@@ -368,7 +372,7 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     )
 }
 
-/// Turns levels around: black becomes white.
+/// Inverts levels: black becomes white.
 fn invert(levels: &mut [u8]) {
     levels.iter_mut().for_each(|level| *level = !*level);
 }
@@ -378,7 +382,9 @@ fn start(head: &[u8]) -> usize {
     if has_preamble(head) { PREAMBLE + MARK.len() } else { 0 }
 }
 
-/// Reads the file meta information, if there is any. Returns where the data set begins, and the transfer syntax.
+/// Reads the file meta information, if there is any.
+///
+/// Returns the offset of the data set, and the transfer syntax.
 fn meta(data: &mut Data<'_>, mut at: u64) -> Result<(u64, Option<String>), CodecError> {
     const LONGEST: u32 = 64;
     let mut uid = None;
@@ -402,7 +408,9 @@ fn meta(data: &mut Data<'_>, mut at: u64) -> Result<(u64, Option<String>), Codec
     }
 }
 
-/// Returns how the elements of a data set are written. Some files do not tell, or tell something else.
+/// Returns the encoding of a data set's elements.
+///
+/// Some files do not state it, or state another one.
 fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encoding, CodecError> {
     let &[g0, g1, _, _, a, b] =
         data.at(start as usize, 6).map_err(fault)?.first_chunk().ok_or_else(dataset::truncated)?;
@@ -410,14 +418,14 @@ fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encod
     Ok(Encoding { explicit: is_type([a, b]), big_endian })
 }
 
-/// Returns the resolution that the distance of pixels stands for, in millimetres between rows and between columns.
+/// Returns the resolution, by the distances of rows and of columns in millimetres.
 fn resolution(set: &DataSet) -> Option<Resolution> {
     let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
     let [x, y] = [columns, rows].map(|distance| distance.trim().parse::<f64>());
     Resolution::per_inch([25.4 / x.ok()?, 25.4 / y.ok()?])
 }
 
-/// Refuses what is no picture, by its class.
+/// Refuses objects that are not pictures, by their class.
 fn refuse_object(set: &DataSet, target: &Target) -> Result<(), CodecError> {
     match set.text(tags::SOP_CLASS).and_then(Object::of_class) {
         Some(Object::Segmentation) if target.segmentations => {
@@ -434,14 +442,14 @@ fn refuse_object(set: &DataSet, target: &Target) -> Result<(), CodecError> {
 
 /// Returns the error for a file without pixels.
 fn without_pixels(set: &DataSet) -> CodecError {
-    /// The records of a directory, whose name is always DICOMDIR.
+    /// The records of a directory, a file that is always named DICOMDIR.
     const RECORDS: u32 = 0x0004_1220;
     if set.value(RECORDS).is_some() {
         CodecError::NotAPicture
     } else if set.value(tags::ROWS).is_some() {
         truncated_pixels()
     } else {
-        // Only the rest of a file that is still being written would tell.
+        // Only the rest of a file that is still being written would show which.
         malformed("it has no pixels: it is truncated, or a report or a plan; leave those out with --exclude")
     }
 }

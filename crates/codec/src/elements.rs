@@ -1,9 +1,9 @@
-//! How a DICOM file and its data elements begin (PS3.5, section 7.1; PS3.10, section 7.1).
+//! The start of a DICOM file and of its data elements (PS3.5, section 7.1; PS3.10, section 7.1).
 
 /// The tag of an element: its group in the upper 16 bits, its number in the lower ones.
 pub(super) type Tag = u32;
 
-/// How elements are written.
+/// The encoding of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoding {
     /// Whether the type of each value is written before it.
@@ -12,7 +12,7 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
-    /// The encoding of the file meta information, and of what is written.
+    /// The encoding of the file meta information, and of all output.
     pub(super) const EXPLICIT: Self = Self { explicit: true, big_endian: false };
     pub(super) const IMPLICIT: Self = Self { explicit: false, big_endian: false };
 
@@ -49,21 +49,27 @@ pub(super) fn is_type(kind: Type) -> bool {
 pub(super) const PREAMBLE: usize = 128;
 pub(super) const MARK: &[u8] = b"DICM";
 
-/// Returns whether a file that begins with `head` is DICOM with a preamble, whatever that holds: some begin as a TIFF.
+/// Returns whether a file with this head is DICOM with a preamble.
+///
+/// The preamble may hold anything: some begin as a TIFF.
 pub(super) fn has_preamble(head: &[u8]) -> bool {
     head.get(PREAMBLE..PREAMBLE + MARK.len()) == Some(MARK)
 }
 
-/// Returns whether a file begins with data elements, without the preamble that should be before them (PS3.10, 7.1): two elements of group 2
-/// or 8, the second one behind the first and with a higher number.
+/// Returns whether a file begins with data elements, without a preamble (PS3.10, 7.1).
+///
+/// These are two elements of group 2 or 8, the second one after the first and with a higher number.
 pub(super) fn is_bare(head: &[u8]) -> bool {
     let first = data_element(head);
     let second = first.and_then(|(_, length)| data_element(head.get(length..)?));
     matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
 }
 
-/// Returns the group and number of the data element at the start of `bytes`, if it is a short one of group 2 or 8, and its length with its
-/// header. Its length has 16 bits if its type is written before it, else 32.
+/// Returns the tag of the data element at the start of `bytes`, and its length with its header.
+///
+/// `None` unless it is a short one of group 2 or 8.
+///
+/// Its length has 16 bits if its type is written before it, else 32.
 fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {
     const LONGEST: u32 = 1 << 10;
     let &[g0, g1, n0, n1, a, b, c, d] = bytes.first_chunk()?;

@@ -1,9 +1,11 @@
-//! Why a picture could not be read or written.
+//! Errors of reading and writing pictures.
 
 use super::{Format, Object};
 use equalize::Layout;
 
-/// Why a picture could not be read or written, in words for the user. The caller adds the path.
+/// The reason why a picture could not be read or written, in words for the user.
+///
+/// The caller adds the path.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
     /// The content is in none of the supported formats.
@@ -22,15 +24,15 @@ pub enum CodecError {
     Malformed {
         /// The format of the file, by its content.
         format: Format,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// The file is valid, but holds something that could not be written back in full.
     #[error("{what} is not supported; {remedy}")]
     Unsupported {
-        /// What is not supported, with its article: "a multi-page TIFF".
+        /// The unsupported content, with its article: "a multi-page TIFF".
         what: String,
-        /// What the user can do about it.
+        /// The user's remedy.
         remedy: String,
     },
     /// The program was built without the format.
@@ -44,29 +46,29 @@ pub enum CodecError {
     /// The picture exceeds limits.
     #[error("too large: {what} exceeds {}", listed(exceeded, true))]
     TooLarge {
-        /// What is too large, with its size: "60000x60000 pixels in 3600000000 bytes".
+        /// The excess, with its size: "60000x60000 pixels in 3600000000 bytes".
         what: String,
         /// All limits that it is known to exceed, at least one.
         exceeded: Vec<Limit>,
-        /// What the pixels need, if it is for these.
+        /// The needs of the pixels, if the error is about these.
         needs: Option<MemoryNeeds>,
     },
-    /// The file, or what it says besides its pixels, does not fit into memory.
+    /// The file, or its data other than pixels, does not fit into memory.
     #[error(
         "{what} takes more memory than the {allowed} bytes that --memory allows; raise --memory{}",
         enough.map_or_else(String::new, |enough| format!(" to {enough}"))
     )]
     LargerThanMemory {
-        /// What takes the memory, with its size: "metadata of 60000000 bytes".
+        /// The data that takes the memory, with its size: "metadata of 60000000 bytes".
         what: String,
         /// Bytes that `--memory` allows.
         allowed: u64,
-        /// What the picture needs in all, if that is known.
+        /// The needs of the whole picture, if known.
         needs: Option<MemoryNeeds>,
         /// The bytes that would do, if they are known.
         enough: Option<u64>,
     },
-    /// A sample is above the levels that the picture is said to have.
+    /// A sample is outside the stated levels of the picture.
     #[error(
         "a sample of {sample} is none of {levels} levels, from 0 to {}; use another number of --levels, or --levels full",
         levels - 1
@@ -74,27 +76,27 @@ pub enum CodecError {
     BeyondLevels {
         /// The sample.
         sample: f64,
-        /// How many levels there are said to be.
+        /// The stated number of levels.
         levels: usize,
     },
-    /// A sample has bits below those that the levels are said to lie in.
+    /// A sample has bits below the stated place of the levels.
     #[error(
         "a sample of {sample} is no level above {shift} lower bits, which would have to be 0; use another number of --shift, or leave it out"
     )]
     LowerBits {
         /// The sample.
         sample: f64,
-        /// How many bits are said to be 0.
+        /// The number of bits that are stated to be 0.
         shift: u8,
     },
-    /// The output format has no place for what the picture holds.
+    /// The output format has no place for the picture's content.
     #[error("{format} cannot hold {what}; {remedy}")]
     CannotRepresent {
         /// The output format.
         format: Format,
-        /// What has no place in it.
+        /// The content that has no place in it.
         what: String,
-        /// What the user can do about it.
+        /// The user's remedy.
         remedy: String,
     },
     /// Reading or writing the file failed.
@@ -103,7 +105,7 @@ pub enum CodecError {
     /// Memory could not be allocated.
     #[error("out of memory{}; lower --memory or --threads", .bytes.map_or_else(String::new, |bytes| format!(": could not allocate {bytes} bytes")))]
     OutOfMemory {
-        /// How many bytes were asked for, where known.
+        /// The bytes that were asked for, where known.
         bytes: Option<u64>,
     },
     /// An encoding library refused valid pixels: a fault of this program, not of the picture.
@@ -111,24 +113,24 @@ pub enum CodecError {
     Encoder {
         /// The output format.
         format: Format,
-        /// What the library reported.
+        /// The library's report.
         reason: String,
     },
 }
 
-/// What a picture needs that is too large.
+/// The needs of a picture that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryNeeds {
-    /// The layout of what is in memory at once: the picture, or a band of it.
+    /// The layout of the part in memory at once: the picture, or a band of it.
     pub layout: Layout,
     /// The rows of the picture if it is done in bands.
     pub height_of_bands: Option<u32>,
-    /// Bytes of memory for that and beside it, for whoever decodes and encodes it.
+    /// Bytes of memory for that and for its decoding and encoding.
     pub bytes: u64,
 }
 
 impl MemoryNeeds {
-    /// Returns what the pixels of a picture need, of which nothing else is known yet.
+    /// Returns the needs of a picture's pixels alone, before anything else is known of it.
     pub(super) fn of_pixels(layout: Layout) -> Self {
         Self { layout, height_of_bands: None, bytes: layout.bytes() }
     }
@@ -160,7 +162,7 @@ impl Limit {
     }
 }
 
-/// Names limits, and the flags that raise them, perhaps with values that would do.
+/// Lists limits, and the flags that raise them, perhaps with values that would do.
 fn listed(limits: &[Limit], with_values: bool) -> String {
     let values = enumerated(&limits.iter().map(|limit| &*limit.value).collect::<Vec<_>>());
     let flags = limits.iter().map(|limit| if with_values { limit.raised() } else { limit.flag.to_owned() });
@@ -182,8 +184,10 @@ fn enumerated(words: &[&str]) -> String {
 }
 
 impl CodecError {
-    /// Returns whether the rest of a file that is still being written could mend this: the file is damaged, or cut short, or does not say
-    /// yet what it is. What a file is, what it holds and how large it is do not change by more bytes.
+    /// Returns whether more bytes could mend this, if the file is still being written.
+    ///
+    /// They could if the file is damaged, or cut short, or has no format yet. A file's format, its
+    /// content and its size do not change by more bytes.
     pub fn may_be_incomplete(&self) -> bool {
         match self {
             Self::NotAPicture | Self::Empty | Self::Malformed { .. } => true,
@@ -201,7 +205,7 @@ impl CodecError {
         }
     }
 
-    /// Returns the reason without what differs from picture to picture.
+    /// Returns the reason without the parts that differ from picture to picture.
     pub fn kind(&self) -> String {
         match self {
             Self::BeyondLevels { levels, .. } => format!(
@@ -212,14 +216,15 @@ impl CodecError {
         }
     }
 
-    /// A [`CodecError::TooLarge`] about something that has more than the `most` bytes of the limit: so many, where known.
+    /// A [`CodecError::TooLarge`] about data over the limit of `most` bytes: `bytes`, where known.
     pub fn too_long(what: impl Into<String>, most: u64, bytes: Option<u64>) -> Self {
         let exceeded = vec![Limit::of_bytes(most, bytes)];
         Self::TooLarge { what: what.into(), exceeded, needs: None }
     }
 
-    /// Adds `--memory` to the limits that a picture exceeds, if the bytes that `of` says of its needs are more than are `allowed`, or those bytes to
-    /// an error about memory.
+    /// Adds `--memory` to the limits that a picture exceeds, if its needs are over `allowed` bytes.
+    ///
+    /// `of` returns the bytes of its needs. An error about memory gets those bytes as `enough`.
     #[must_use]
     pub fn within_memory(mut self, allowed: u64, of: impl FnOnce(&MemoryNeeds) -> u64) -> Self {
         match &mut self {
@@ -236,7 +241,7 @@ impl CodecError {
         self
     }
 
-    /// Adds what the picture needs to an error about its size.
+    /// Adds the needs of the picture to an error about its size.
     pub(super) fn needing(mut self, of_picture: Option<MemoryNeeds>) -> Self {
         if let Self::TooLarge { needs, .. } | Self::LargerThanMemory { needs, .. } = &mut self {
             *needs = of_picture;

@@ -1,4 +1,4 @@
-//! Picture formats that are not read: how their files are named and begin, and what turns them into pictures that are.
+//! Picture formats that are not read: their names and first bytes, and programs that convert them.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::{CodecError, Format};
 
 /// A format, or several that are converted alike.
 struct Foreign {
-    /// What one of its files is, with its article.
+    /// The noun for one of its files, with its article.
     name: &'static str,
     /// The extensions of its files, in lower case.
     extensions: &'static [&'static str],
@@ -24,7 +24,7 @@ pub(super) const DEVELOP: &str =
     "develop it first, as in `dcraw_emu -T -6 IN` (LibRaw) or `darktable-cli IN OUT.tif`";
 /// The patterns of Bio-Formats' command give each plane a file of its own.
 const BIO_FORMATS: &str = "convert it first, as in `bfconvert IN OUT-s%s-z%z-c%c-t%t.tif` (Bio-Formats)";
-/// What scales samples of any kind to 16 bits without a sign.
+/// Scales samples of any kind to 16 bits without a sign.
 pub(super) const SCALE: &str = "scale it first, as in `gdal_translate -ot UInt16 -scale IN OUT.tif` (GDAL)";
 pub(super) const TO_RGB: &str =
     "convert it to RGB first, as in `vips icc_transform IN OUT.tif srgb --input-profile cmyk` (libvips)";
@@ -39,15 +39,15 @@ pub(super) const CHANNELS: &str =
 pub(super) const RECOMPRESS_JPEG_2000: &str = "compress it otherwise first, as in `python3 -c \"import tifffile; tifffile.imwrite('OUT.tif', tifffile.imread('IN'))\"` (tifffile with imagecodecs)";
 pub(super) const RECOMPRESS_LERC: &str =
     "compress it otherwise first, as in `gdal_translate -co COMPRESS=DEFLATE IN OUT.tif` (GDAL)";
-/// What gives each channel a file of its own.
+/// Gives each channel a file of its own.
 pub(super) const EACH_CHANNEL: &str =
     "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
-/// What has the samples be taken for gray.
+/// Declares the samples gray.
 pub(super) const MOSAIC: &str = "make gray of a copy first, as in `cp IN OUT.tif && tiffset -s 262 1 OUT.tif` (libtiff), or colours with what wrote it";
 const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)";
 const PLAIN: &str = "convert it to PNG or TIFF first";
 
-/// The formats, with the names that [`super::format::foreign`] gives to those that it knows by their content.
+/// The formats, by the names that [`super::format::foreign`] gives to content.
 const FORMATS: [Foreign; 27] = [
     foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
@@ -90,7 +90,9 @@ const FORMATS: [Foreign; 27] = [
     foreign("an electron micrograph (MRC)", &["mrc"], BIO_FORMATS),
 ];
 
-/// Extensions of further formats, which other programs write. Files in them are taken for no pictures of those that are looked for in folders.
+/// Extensions of further formats, which other programs write.
+///
+/// Files with them are not taken for pictures in folders.
 const ELSEWHERE: [&str; 26] = [
     "tga", "pcx", "ico", "cur", "icns", "hdr", "dds", "qoi", "ff", "sgi", "ras", "xbm", "xpm", "pict", "jxr",
     "wdp", "mng", "jng", "flif", "svg", "eps", "ps", "pdf", "xcf", "kra", "mp4",
@@ -109,7 +111,7 @@ pub fn names_foreign(path: &Path) -> bool {
     by_name(path).is_some()
 }
 
-/// Returns the error for a file whose content is that of no known format, but whose name says what it is.
+/// Returns the error for a file of unknown content, by the format that its name stands for.
 pub fn refused_by_name(path: &Path) -> Option<CodecError> {
     by_name(path).map(|Foreign { name, remedy, .. }| CodecError::unsupported(*name, *remedy))
 }
@@ -130,8 +132,9 @@ fn has_one_of(path: &Path, extensions: &[&str]) -> bool {
     own.is_some_and(|own| extensions.iter().any(|known| known.eq_ignore_ascii_case(own)))
 }
 
-/// Returns the name of the camera's or microscope's format that the first bytes of a file belong to. Raw files that are TIFFs are known by
-/// their tags.
+/// Returns the name of the camera's or microscope's format with these first bytes.
+///
+/// Raw files that are TIFFs are known by their tags.
 pub(super) fn by_content(head: &[u8]) -> Option<&'static str> {
     match head {
         [b'F', b'U', b'J', b'I', b'F', b'I', b'L', b'M', b'C', b'C', b'D', b'-', b'R', b'A', b'W', ..] => {

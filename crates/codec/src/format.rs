@@ -1,4 +1,4 @@
-//! The file formats, and what each of them can hold.
+//! The file formats, and the content that each can hold.
 
 use std::fmt;
 use std::io::Read;
@@ -48,7 +48,9 @@ impl Format {
         Self::Dicom,
     ];
 
-    /// Returns the format in which pictures of this one are written unless another one is asked for: the same, if it is written at all.
+    /// Returns the default output format of pictures of this one.
+    ///
+    /// It is the same format, if that is written at all.
     pub const fn written(self) -> Self {
         match self {
             Self::JpegXl | Self::Jpeg2000 => Self::Tiff,
@@ -95,7 +97,9 @@ impl Format {
         }
     }
 
-    /// Returns the media type that files in the format are served with. PNM has none that is registered; this is the customary one.
+    /// Returns the media type that files in the format are served with.
+    ///
+    /// PNM has no registered one; this is the customary one.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -136,7 +140,7 @@ impl Format {
     /// Detects the format from the first bytes of a file, [`Format::HEAD`] or more.
     pub fn sniff(head: &[u8]) -> Option<Self> {
         match head {
-            // Its preamble is free for use, and some begin as a TIFF.
+            // The preamble is free for use, and some begin as a TIFF.
             _ if elements::has_preamble(head) => Some(Self::Dicom),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
@@ -148,7 +152,8 @@ impl Format {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
             [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some(Self::JpegXl),
             [0xff, 0x4f, 0xff, 0x51, ..] | [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] => Some(Self::Jpeg2000),
-            // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
+            // Plain text may begin with "BM" too: the size of the bitmap header, which follows the
+            // file header, must be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
             _ => elements::is_bare(head).then_some(Self::Dicom),
         }
@@ -159,7 +164,7 @@ impl Format {
         !matches!(self, Self::Pnm | Self::Bmp | Self::Gif | Self::Dicom | Self::Zarr)
     }
 
-    /// Returns whether the format has a place for the resolution besides EXIF.
+    /// Returns whether the format has a place for the resolution outside EXIF.
     pub(super) const fn supports_resolution(self) -> bool {
         !matches!(self, Self::Pnm | Self::WebP | Self::Gif | Self::Zarr)
     }
@@ -170,8 +175,10 @@ pub fn may_have_pages(path: &Path) -> bool {
     Format::of_name(path).is_none_or(Format::has_pages)
 }
 
-/// Returns whether a PNM's header goes on like this behind its magic, as far as it is there. Texts begin with "P1 " too, so width and height
-/// have to follow, or the first keyword of a PAM, or a comment.
+/// Returns whether a PNM's header goes on like this after its magic, as far as it is there.
+///
+/// Texts begin with "P1 " too: width and height have to follow, or the first keyword of a PAM, or a
+/// comment.
 fn is_pnm(kind: u8, header: &[u8]) -> bool {
     const KEYWORDS: [&[u8]; 6] = [b"WIDTH", b"HEIGHT", b"DEPTH", b"MAXVAL", b"TUPLTYPE", b"ENDHDR"];
     let mut rest = header;
@@ -190,7 +197,7 @@ fn is_pnm(kind: u8, header: &[u8]) -> bool {
     true
 }
 
-/// Returns the name of a picture format that the first bytes of a file belong to, but that is not supported here.
+/// Returns the name of an unsupported picture format that the first bytes of a file belong to.
 pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     if let [0x1f, 0x8b, 8, ..] = head {
         return compressed(head);
@@ -207,7 +214,9 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a file begins with a NIfTI header, version 1 or 2 (<https://nifti.nimh.nih.gov/>): its own length and, elsewhere, a magic.
+/// Returns whether a file begins with a NIfTI header, version 1 or 2.
+///
+/// That is its own length and, elsewhere, a magic (<https://nifti.nimh.nih.gov/>).
 fn is_nifti(head: &[u8]) -> bool {
     let Some((length, _)) = head.split_first_chunk::<4>() else { return false };
     let lengths = [u32::from_le_bytes(*length), u32::from_be_bytes(*length)];
@@ -215,11 +224,11 @@ fn is_nifti(head: &[u8]) -> bool {
         || lengths.contains(&540) && matches!(head.get(4..8), Some(b"n+2\0" | b"ni2\0"))
 }
 
-/// Returns the name of the picture format of a gzip file, as volumes and telescopes' pictures are often stored.
+/// Returns the name of the picture format in a gzip file, as of volumes and telescopes' pictures.
 fn compressed(head: &[u8]) -> Option<&'static str> {
     const NEEDED: u64 = 544;
     let mut start = Vec::new();
-    // What is missing behind the head makes no difference.
+    // Data missing after the head makes no difference.
     let _ = flate2::read::GzDecoder::new(head).take(NEEDED).read_to_end(&mut start);
     match start {
         _ if start.starts_with(b"SIMPLE  =") => Some("a compressed FITS file"),

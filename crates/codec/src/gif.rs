@@ -21,7 +21,7 @@ pub use colours::QuantizationError;
 pub(super) use colours::reduce;
 pub(super) use write::{encode, encoder_bytes};
 
-/// What is remembered of a GIF for writing it back.
+/// The part of a GIF that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     pub(super) animation: Animation,
@@ -46,7 +46,9 @@ impl<'a> Source<'a> {
         if blocks::are_known(bytes) { Ok(source) } else { Err(malformed("it has a block of unknown kind")) }
     }
 
-    /// Reads the structure of all frames from a file that need not be in memory: `bytes` are what is. All of it has to be, for decoding.
+    /// Reads the structure of all frames from a file that need not be in memory.
+    ///
+    /// `bytes` is the part in memory: for decoding, the whole file.
     pub(super) fn survey(file: impl Read, bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut options = DecodeOptions::new();
         options.skip_frame_decoding(true);
@@ -90,7 +92,7 @@ impl Describe for Source<'_> {
         self.animation.frames()
     }
 
-    /// Returns the bytes of heap for the canvas and a copy of it, for a frame as indices and as colours, and for delays.
+    /// Returns the bytes of heap for canvas and copy, a frame as indices and colours, and delays.
     fn heap_bytes(&self) -> u64 {
         2 * Canvas::HEAP * self.frame.pixels() + (1 + 4) * self.largest + self.animation.bytes()
     }
@@ -136,7 +138,7 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Returns how many bytes a frame, or metadata, may take at most. A frame may be larger than the canvas.
+/// Returns the most bytes of a frame, which may be larger than the canvas, or of metadata.
 fn most_bytes(canvas: &Layout) -> u64 {
     4 * canvas.pixels() + (1 << 20)
 }

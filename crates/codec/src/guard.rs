@@ -1,4 +1,4 @@
-//! Containing panics: third-party decoders do panic, on files made to cause it.
+//! Containment of panics: third-party decoders do panic, on files made to cause it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -10,7 +10,9 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Suppresses the usual report on standard error for panics in a codec, which become a [`CodecError`] with their message.
+/// Suppresses the usual report on standard error for panics in a codec.
+///
+/// They become a [`CodecError`] with their message.
 pub fn silence_contained_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -27,7 +29,8 @@ pub(super) fn guard<T>(
     codec: impl FnOnce() -> Result<T, CodecError>,
 ) -> Result<T, CodecError> {
     let before = GUARDED.replace(true);
-    // No half-changed state outlives a panic: the slot's contents are void after an error, and the buffers are cleared before use.
+    // No half-changed state outlives a panic: the slot's contents are void after an error, and the
+    // buffers are cleared before use.
     let result = catch_unwind(AssertUnwindSafe(codec));
     GUARDED.set(before);
     result

@@ -1,6 +1,8 @@
-//! Image file directories, the tagged structure of TIFF and EXIF (TIFF 6.0, section 2; BigTIFF; EXIF 3.0, section 4.6), read and written as
-//! a whole. Values are kept as they are, but in little-endian order. The few tags that point to further directories of metadata are
-//! followed, so that these can be moved from one file to another.
+//! Image file directories, the tagged structure of TIFF and EXIF, read and written as a whole.
+//!
+//! Sources: TIFF 6.0, section 2; BigTIFF; EXIF 3.0, section 4.6. Values are kept as they are, but
+//! in little-endian order. The few tags that point to further directories of metadata are followed,
+//! which lets these be moved from one file to another.
 
 mod read;
 mod write;
@@ -40,7 +42,7 @@ impl Form {
         4 + 2 * self.offset_bytes()
     }
 
-    /// Returns the size of a directory in bytes, without the values that do not fit into its entries.
+    /// Returns the size of a directory in bytes, without the values outside its entries.
     const fn table_bytes(self, entries: usize) -> usize {
         self.count_bytes() + entries * self.entry_bytes() + self.offset_bytes()
     }
@@ -59,7 +61,7 @@ impl Form {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     pub(super) entries: Vec<(u16, Value)>,
-    /// The tags of entries whose values do not lie in the file, or not all of them.
+    /// The tags of entries with values that do not lie in the file, or not all of them.
     pub(super) cut: Vec<u16>,
 }
 
@@ -72,7 +74,7 @@ pub(super) enum Value {
     Directory(Directory),
 }
 
-/// Returns the size in bytes of an element of a type, and of each of the numbers that the element consists of.
+/// Returns the size in bytes of an element of a type, and of each number in it.
 fn sizes(kind: u16) -> Option<(usize, usize)> {
     match kind {
         1 | 2 | 6 | 7 => Some((1, 1)),     // BYTE, ASCII, SBYTE, UNDEFINED
@@ -115,7 +117,7 @@ impl Value {
         }
     }
 
-    /// Returns the bytes that are written for it behind the directory's entries.
+    /// Returns the bytes that are written for it after the directory's entries.
     fn bytes_behind(&self, form: Form) -> u64 {
         match self {
             Self::Data { bytes, .. } if bytes.len() <= form.offset_bytes() => 0,
@@ -141,7 +143,7 @@ pub(super) struct Numbers<'v> {
 }
 
 impl<'v> Numbers<'v> {
-    /// Returns the numbers behind the first `count`, of which there are no fewer.
+    /// Returns the numbers after the first `count`, which must exist.
     pub(super) fn skip(self, count: usize) -> Self {
         Self { bytes: &self.bytes[count * self.size..], ..self }
     }
@@ -240,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_glance_sees_what_lies_in_entries_alone_even_if_values_lie_where_such_begin() {
-        // II: three samples of 8 bits each, which lie behind the header; then a width.
+        // II: three samples of 8 bits each, which lie after the header; then a width.
         let bits = [8, 0, 8, 0, 8, 0, 0, 0];
         let entries = b"\x02\0\x00\x01\x04\0\x01\0\0\0\x05\0\0\0\x02\x01\x03\0\x03\0\0\0\x08\0\0\0\0\0\0\0";
         let file = [&b"II*\0\x10\0\0\0"[..], &bits, entries].concat();
@@ -263,8 +265,8 @@ mod tests {
     #[test]
     fn values_that_lie_in_each_other_are_refused() {
         let entry = |tag: u8, count: u8| [tag, 1, 1, 0, count, 0, 0, 0, 8, 0, 0, 0];
-        // Two BYTE values at the same offset, of 8 bytes each, which would fit into the file one after the other, and of 20 each, which
-        // would not.
+        // Two BYTE values at the same offset, of 8 bytes each, which would fit into the file one
+        // after the other, and of 20 each, which would not.
         for (count, fits) in [(8, true), (20, false)] {
             let file = [&[0; 8][..], &[2, 0], &entry(2, count), &entry(3, count)].concat();
             assert_eq!(read(&file, Form::written(false), 8).is_some(), fits, "{count}");

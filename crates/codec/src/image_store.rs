@@ -1,25 +1,29 @@
-//! Where an image lies that is no file: values under keys, as Zarr has it.
+//! Storage of an image that is not a file: values under keys, as in Zarr.
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// A store of an image: values under keys, which are paths with slashes such as "0/c/1/2". Errors name the key.
+/// A store of an image: values under keys, which are paths with slashes such as "0/c/1/2".
+///
+/// Errors name the key.
 pub trait ImageStore: fmt::Debug + Send + Sync {
-    /// Reads a value of at most so many bytes; `None` if there is none.
+    /// Reads a value of at most `most` bytes; `None` if there is no value.
     ///
     /// # Errors
     /// When it is longer, or cannot be read.
     fn read(&self, key: &str, most: u64) -> io::Result<Option<Vec<u8>>>;
 
-    /// Opens a value of any length as a file, at its start; `None` if there is none.
+    /// Opens a value of any length as a file, at its start; `None` if there is no value.
     ///
     /// # Errors
     /// When it cannot be read.
     fn open(&self, key: &str) -> io::Result<Option<File>>;
 
-    /// Calls `take` with the keys of all values, but for those that `skips` is true for: it may be given the folders above a key too.
+    /// Calls `take` with the keys of all values, except those that `skips` is true for.
+    ///
+    /// `skips` may be given the folders above a key too.
     ///
     /// # Errors
     /// The first of `take`, and when keys cannot be listed, or are no keys of Zarr.
@@ -35,7 +39,7 @@ pub trait ImageStore: fmt::Debug + Send + Sync {
     /// When it cannot be written.
     fn write(&self, key: &str, value: &[u8]) -> io::Result<()>;
 
-    /// Writes what is left of a file, as [`ImageStore::write`] does. Returns the bytes of it.
+    /// Writes the rest of a file, as [`ImageStore::write`] does. Returns the number of bytes.
     ///
     /// # Errors
     /// When it cannot be read or written.
@@ -48,7 +52,7 @@ pub trait ImageStore: fmt::Debug + Send + Sync {
     fn remove(&self, key: &str) -> io::Result<()>;
 }
 
-/// What a picture is read from, or its pages are written to.
+/// The source of a picture, or the destination of its pages.
 #[derive(Debug)]
 pub enum Medium {
     /// A file, or the folder of an image.

@@ -1,8 +1,10 @@
-//! What fdeflate finds wrong with compressed data (RFC 1950 and 1951), in PNG and TIFF.
+//! Names for the damage that fdeflate finds in the compressed data of PNG and TIFF.
+//!
+//! Source: RFC 1950 and 1951.
 
 use fdeflate::DecompressionError;
 
-/// Says what is wrong, for a message that names the data.
+/// Returns the damage in words, for a message that names the data.
 pub(crate) fn damage(error: &DecompressionError) -> &'static str {
     use DecompressionError as E;
     match error {

@@ -1,5 +1,7 @@
-//! CMYK pixels, which become RGB: levels of light can be equalized, amounts of ink cannot, as black comes from the fourth as well as from the
-//! three others, and how much of each a printer takes is its profile's affair.
+//! CMYK pixels, which become RGB before they are equalized.
+//!
+//! Levels of light can be equalized, amounts of ink cannot: black comes from the fourth as well as
+//! from the three others, and the share of each in a print is up to the printer's profile.
 
 use moxcms::{
     ColorProfile, DataColorSpace, Layout as Samples, RenderingIntent, TransformExecutor, TransformOptions,
@@ -18,13 +20,15 @@ const COLOURS: usize = 3;
 /// Pixels that are converted at a time.
 const BLOCK: usize = 256;
 
-/// Makes CMYK pixels sRGB, and moves them together at the front of `pixels`; each has `behind` further samples, which stay behind it. Samples
-/// are amounts of ink or, if they are `inverted`, of what it leaves. Without a profile for CMYK each ink is taken to hold back one
-/// colour, and black all of them.
+/// Makes CMYK pixels sRGB, and moves them together at the front of `pixels`.
+///
+/// Each has `behind` further samples, which stay after it. Samples are amounts of ink or, if they
+/// are `inverted`, of the light that passes it. Without a profile for CMYK each ink is taken to
+/// hold back one colour, and black all of them.
 pub(crate) fn to_rgb(icc: Option<&[u8]>, pixels: &mut [u8], depth: Depth, behind: usize, inverted: bool) {
     let profile = icc.and_then(|icc| ColorProfile::new_from_slice(icc).ok());
     let profile = profile.filter(|profile| profile.color_space == DataColorSpace::Cmyk);
-    // A layout of four samples that are no colours of light.
+    // A layout of four samples that are not colours of light.
     let (from, to) = (Samples::Rgba, ColorProfile::new_srgb());
     // The one table that every profile of a printer has to have (ICC.1:2022, 8.5.2).
     let options =
@@ -74,7 +78,7 @@ fn convert<T: Level + Default>(
         }
         for (at, colour) in colours.chunks_exact(COLOURS).enumerate() {
             let (read, write) = ((first + at) * from, (first + at) * to);
-            // What is overwritten has been read: it begins no later than the pixel.
+            // The samples that are overwritten have been read: they begin no later than the pixel.
             samples.copy_within(read + INKS * size..read + from, write + COLOURS * size);
             samples[write..write + COLOURS * size].copy_from_slice(bytemuck::cast_slice(colour));
         }
@@ -91,7 +95,7 @@ fn light<T: Level>(ink: T) -> u32 {
 mod tests {
     use super::*;
 
-    /// Four inks: none, only black, only yellow, half of cyan with half of black.
+    /// Four pixels: no ink, only black, only yellow, half of cyan with half of black.
     const PIXELS: [[u8; 4]; 4] = [[0, 0, 0, 0], [0, 0, 0, 255], [0, 0, 255, 0], [128, 0, 0, 128]];
     const COLOURS_OF_THEM: [[u8; 3]; 4] = [[255; 3], [0; 3], [255, 255, 0], [63, 127, 127]];
 

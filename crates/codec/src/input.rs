@@ -20,12 +20,16 @@ thread_local! {
     static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Returns how long this thread has waited for files so far: in reads of this crate, and in [`waiting_for_file`].
+/// Returns how long this thread has waited for files so far.
+///
+/// It waits in reads of this crate, and in [`waiting_for_file`].
 pub fn waited_for_files() -> Duration {
     WAITED.get()
 }
 
-/// Opens a file or reads from one, and counts how long that was waited for, which is without what it took of a core.
+/// Opens a file or reads from one, and counts the time of waiting for it.
+///
+/// The time on a core is not counted.
 pub fn waiting_for_file<T>(read: impl FnOnce() -> T) -> T {
     let (begun, before) = (Instant::now(), thread_time());
     let read = read();
@@ -38,7 +42,7 @@ fn thread_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`; returns the file's length.
+/// Reads the first [`HEAD`] bytes, or a shorter file, into `buffer`; returns the file's length.
 pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, CodecError> {
     let length = file.metadata()?.len();
     buffer.clear();
@@ -67,14 +71,14 @@ pub(super) fn admit(length: u64, limits: &Limits, budget: &mut dyn Budget) -> Re
     ask(budget, length, "a file")
 }
 
-/// Reads on behind the head of a file, as much as nobody has to be asked for.
+/// Reads on after the head of a file, up to [`SMALL_CHANGE`], which takes no budget.
 pub(super) fn read_longer_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
     let left = SMALL_CHANGE.saturating_sub(buffer.len() as u64);
     waiting_for_file(|| file.take(left).read_to_end(buffer))?;
     Ok(())
 }
 
-/// Reads the rest of a file behind its head, as far as the budget allows; returns all of it.
+/// Reads the rest of a file after its head, as far as the budget allows; returns all of it.
 pub(super) fn read_rest<'b>(
     file: &mut File,
     buffer: &'b mut Vec<u8>,
@@ -85,7 +89,7 @@ pub(super) fn read_rest<'b>(
     read_admitted(file, buffer, limits, budget)
 }
 
-/// Does so with a file that has been [admitted](admit).
+/// Reads the rest of a file that has been [admitted](admit); returns all of it.
 pub(super) fn read_admitted<'b>(
     file: &mut File,
     buffer: &'b mut Vec<u8>,
@@ -102,7 +106,8 @@ pub(super) fn read_admitted<'b>(
     }
     let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
     buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: Some(length) })?;
-    // Only a regular file has a length that could be checked and asked for beforehand; what it grows by meanwhile is left.
+    // Only a regular file has a length that could be checked and asked for beforehand; growth
+    // meanwhile is ignored.
     let most = if about.is_file() { length } else { limits.max_bytes.saturating_add(1) };
     let left = most.saturating_sub(buffer.len() as u64);
     waiting_for_file(|| file.take(left).read_to_end(buffer))?;
@@ -146,7 +151,7 @@ mod tests {
             let begun = thread_time();
             while thread_time() - begun < Duration::from_millis(3) {}
         };
-        // Others may have the core for a while.
+        // Other processes may have the core for a while.
         assert!((0..200).any(|_| wait(computing) < Duration::from_millis(1)));
     }
 }

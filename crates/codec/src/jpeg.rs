@@ -33,6 +33,7 @@ mod more;
 mod mpf;
 mod planes;
 mod process;
+mod rgb;
 mod small;
 
 pub(super) use cmyk::CmykSource;
@@ -54,6 +55,7 @@ use markers::{
 use more::More;
 use planes::{ChromaSize, PlaneSize, plane_size};
 pub(super) use process::{Process, is_ycbcr, process};
+use rgb::{Planes, Sampled};
 pub(super) use small::SmallPlane;
 
 /// Returns whether a JPEG's own density can say this resolution.
@@ -251,10 +253,10 @@ impl<'a> Source<'a> {
     /// use, whereas memory of the reader's own would be freed after each component.
     pub(super) fn workspace(&self) -> WorkspaceNeeds {
         let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
-        match self.markers.progressive && self.form != Form::Rgb {
+        match self.markers.progressive {
             true => WorkspaceNeeds {
                 bytes: coding::workspace_bytes(sizes),
-                beside: self.collected_bytes(self.wanted()),
+                beside: self.collected_bytes(self.wanted()) + self.rgb_bytes(),
             },
             false => WorkspaceNeeds::default(),
         }
@@ -282,6 +284,17 @@ impl<'a> Source<'a> {
         self.cover.map_or(0, |cover| cover.sum_bytes(PlaneSize::of_pixels(&self.layout())))
     }
 
+    /// Returns how its planes are sampled, if it becomes RGB, and our own reader can do that.
+    fn sampled(&self) -> Option<Sampled> {
+        let size = PlaneSize::of_pixels(&self.layout());
+        Sampled::new(size, &self.markers.components).filter(|_| self.form == Form::Rgb)
+    }
+
+    /// Returns the bytes of the planes that become RGB, and that RGB becomes.
+    fn rgb_bytes(&self) -> u64 {
+        self.sampled().map_or(0, |sampled| sampled.bytes())
+    }
+
     /// Returns the most bytes that the coefficients of these components take.
     fn collected_bytes(&self, components: Range<usize>) -> u64 {
         coding::heap_bytes(components.map(|i| self.markers.plane_size(i)))
@@ -295,7 +308,10 @@ impl<'a> Source<'a> {
     ) -> Result<Payload, CodecError> {
         let luma = PlaneSize::of_pixels(&self.layout());
         let (tables, chroma) = match self.form {
-            Form::Rgb => (self.read_packed(slot)?, None),
+            Form::Rgb => match self.read_rgb(slot, workspace) {
+                Some(tables) => (tables, None),
+                None => (self.read_packed(slot)?, None),
+            },
             Form::Gray => match self.read(&mut [luma.plane(&mut *slot)], Rest::Nothing, workspace) {
                 Some(picture) => (picture.tables, None),
                 None => (self.read_packed(slot)?, None),
@@ -361,6 +377,15 @@ impl<'a> Source<'a> {
         Ok(picture.filter(are_usual))
     }
 
+    /// Decodes to RGB with our own reader. Returns the quantization tables.
+    fn read_rgb(&self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Option<Vec<QuantTable>> {
+        let sampled = self.sampled()?;
+        let mut planes = Planes::zeros(&sampled)?;
+        let picture = self.read(&mut planes.planes_mut(), Rest::Nothing, workspace)?;
+        planes.write_rgb(&sampled, self.space, slot)?;
+        Some(picture.tables)
+    }
+
     /// Decodes with our own reader. Takes the workspace by value so that it is released before libjpeg, as the fallback, allocates as much.
     fn read(
         &self,
@@ -388,7 +413,8 @@ impl<'a> Source<'a> {
 
     /// Returns what is kept for writing the picture back.
     fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>, covered: Option<Covered>) -> Native {
-        let recoloured = self.recoloured_bytes();
+        // Chroma that follows luma, or planes that RGB becomes.
+        let more_planes = self.recoloured_bytes() + self.rgb_bytes();
         let encoder_bytes = match &chroma {
             // The encoder reads the coefficients from the file again.
             Some(Chroma::InSlot(_, bytes)) => {
@@ -430,7 +456,7 @@ impl<'a> Source<'a> {
             density: markers.density,
             kept,
             covered,
-            encoder_bytes: encoder_bytes + recoloured,
+            encoder_bytes: encoder_bytes + more_planes,
             more,
             lost_profile,
             lost_xmp,
@@ -451,7 +477,7 @@ impl Describe for Source<'_> {
     /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
     /// coefficients of a picture in several scans.
     fn heap_bytes(&self) -> u64 {
-        self.in_memory(self.wanted()) + self.bytes.len() as u64 + self.sum_bytes()
+        self.in_memory(self.wanted()) + self.bytes.len() as u64 + self.sum_bytes() + self.rgb_bytes()
     }
 
     /// Its coefficients are those that are decoded, and its output is about as long as a scan.

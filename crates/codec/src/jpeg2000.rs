@@ -1,9 +1,10 @@
-//! JPEG 2000, in files and in DICOM: codestreams are decoded by hayro-jpeg2000, which is written in safe Rust.
+//! JPEG 2000, in files and in DICOM, decoded by hayro-jpeg2000, which is written in safe Rust.
 //!
-//! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
-//! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
+//! It rejects some valid ones as damaged. They are therefore mended in place ([`mend`]): the length
+//! of the last tile-part may be left open, and components may be subsampled all alike. Bytes after
+//! the last packet, which some encoders add, are found by trying.
 //!
-//! A [`CodestreamDecoder`] is asked first for what is [`plain`].
+//! A [`CodestreamDecoder`] is asked first for codestreams that are [`plain`].
 
 mod file;
 mod memory;
@@ -17,31 +18,33 @@ use memory::decoder_bytes;
 
 use crate::{BlockCoder, CodecError, Codestream, CodestreamDecoder};
 
-/// What a codestream begins with: its mark, and that of the segment with its size.
+/// The first bytes of a codestream: its mark, and that of the segment with its size.
 const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
 /// The marks of a tile-part and of the end.
 const SOT: [u8; 2] = *b"\xff\x90";
 const EOC: [u8; 2] = *b"\xff\xd9";
-/// The mark of what says that more is needed than JPEG 2000 has; it follows the first segment.
+/// The mark of needs beyond JPEG 2000; it follows the first segment.
 const CAP: [u8; 2] = *b"\xff\x50";
 
-/// Bytes that decoding takes for each sample of a picture that nothing odd is asked for, and besides.
+/// Bytes that decoding takes for each sample of a usual picture, and in addition.
 const A_SAMPLE: u64 = 24;
 const BESIDE: u64 = 4 << 20;
 
-/// The most bytes behind the last packet that are tried to be left out.
+/// The most bytes after the last packet that are tried to be left out.
 const MAX_PADDING: u32 = 64;
 
 const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
 
 const ON_GPU: &str = "use a GPU with NVIDIA's nvJPEG2000 (`histeqd devices` says what is missing), or decompress it first, as in `ojph_expand -i IN -o OUT.pgm` (OpenJPH)";
 
-/// Nothing that is cut short or damaged is taken.
+/// Streams that are cut short or damaged are rejected.
 pub(crate) const SETTINGS: DecodeSettings =
     DecodeSettings { resolve_palette_indices: true, strict: true, target_resolution: None };
 
-/// Decodes a codestream that must have this size and this many components into samples of `bytes` bytes, the low one first, one pixel after
-/// the other. Signed samples are in two's complement. A `decoder` does it if it can.
+/// Decodes a codestream that must have this size and number of components.
+///
+/// Samples get `bytes` bytes, the low one first, in two's complement if signed. Pixels follow each
+/// other. The `decoder` does it if it can.
 ///
 /// # Errors
 /// If anything in it is damaged or not supported.
@@ -81,7 +84,7 @@ pub(crate) fn decode(
     taken.map_err(|error| malformed(error.to_string()))?
 }
 
-/// Decodes a codestream that was described, on the CPU, as [`CodestreamDecoder::decode`] does: what devices are compared with.
+/// Decodes a codestream on the CPU as [`CodestreamDecoder::decode`] does, to compare devices with.
 ///
 /// # Errors
 /// If anything in it is damaged or not supported.
@@ -91,7 +94,9 @@ pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8])
     decode(bytes.to_vec(), size, components, sample_bytes, None, into)
 }
 
-/// Has a decoder, if there is one, decode a codestream into samples of `bytes` bytes. Returns whether it did.
+/// Has a decoder, if there is one, decode a codestream into samples of `bytes` bytes.
+///
+/// Returns whether it did.
 fn is_decoded_elsewhere(
     stream: &[u8],
     size: &Size,
@@ -104,8 +109,10 @@ fn is_decoded_elsewhere(
     })
 }
 
-/// Describes a codestream whose samples are wanted in so many bytes each. `None` unless every decoder makes the same of it: it loses nothing, it is
-/// whole as far as that can be told without decoding it, and it has no parts that differ from each other.
+/// Describes a codestream to be decoded into samples of so many bytes.
+///
+/// `None` unless every decoder returns the same samples: it is lossless, it is whole as far as that
+/// can be known without decoding it, and it has no parts that differ from each other.
 fn plain(stream: &[u8], size: &Size, bytes: usize) -> Option<Codestream> {
     let fits = size.bits as usize <= 8 * bytes && if size.is_signed { bytes == 2 } else { bytes <= 2 };
     let is_plain = fits && size.is_uniform && !size.is_subsampled && matches!(size.components, 1 | 3);
@@ -121,7 +128,9 @@ fn plain(stream: &[u8], size: &Size, bytes: usize) -> Option<Codestream> {
     })
 }
 
-/// Returns how the blocks of a codestream are coded: with high throughput if it says that it needs more than JPEG 2000 has (T.814).
+/// Returns the block coder of a codestream.
+///
+/// It is of high throughput if the codestream states needs beyond JPEG 2000 (T.814).
 fn block_coder(codestream: &[u8]) -> BlockCoder {
     let at = SOC_SIZ.len() - SOT.len();
     let length = codestream.get(at + 2..).and_then(|bytes| bytes.first_chunk());
@@ -132,7 +141,7 @@ fn block_coder(codestream: &[u8]) -> BlockCoder {
     }
 }
 
-/// Returns the most bytes that [`decode`] takes for so many samples, besides its stream and what it decodes into.
+/// Returns the most bytes that [`decode`] takes, in addition to its stream and the samples.
 pub(crate) fn most_bytes(samples: u64) -> u64 {
     samples.saturating_mul(A_SAMPLE).saturating_add(BESIDE)
 }
@@ -157,8 +166,10 @@ fn take(decoded: &DecodedImage<'_>, header: &Size, bytes: usize, into: &mut [u8]
     Ok(())
 }
 
-/// Decodes a file or a codestream, and passes what comes of it to `take`. If packets end before the only tile does, what is behind them is left
-/// out, one byte after the other: a decoder that accepts nothing else tells where they end.
+/// Decodes a file or a codestream, and passes the result to `take`.
+///
+/// If packets end before the only tile does, the bytes after them are left out, one after the
+/// other: a decoder that accepts nothing else shows where they end.
 pub(crate) fn with_decoded<T>(
     file: &[u8],
     mut take: impl FnMut(&DecodedImage<'_>) -> T,
@@ -184,11 +195,11 @@ fn attempt<T>(file: &[u8], take: &mut impl FnMut(&DecodedImage<'_>) -> T) -> Res
     Ok(take(&decoded))
 }
 
-/// A file whose last tile-part becomes shorter.
+/// A file with a last tile-part that becomes shorter.
 struct Shorter {
     file: Vec<u8>,
     part: Part,
-    /// Bytes that were left out.
+    /// The number of bytes that were left out.
     less: u32,
 }
 
@@ -221,16 +232,16 @@ impl Shorter {
 /// A tile-part (T.800, A.4.2).
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// Where it begins.
+    /// Its offset.
     at: usize,
     /// Its bytes; 0 if it goes on to the end.
     length: u32,
 }
 
 impl Part {
-    /// Bytes that each has at least.
+    /// The least bytes of a tile-part.
     const HEADER: u32 = 14;
-    /// Where its length is, in bytes from its start on.
+    /// The offset of its length.
     const LENGTH: usize = 6;
 
     fn set_length(self, bytes: &mut [u8], length: u32) {
@@ -255,8 +266,11 @@ fn last_part(codestream: &[u8]) -> Option<Part> {
     }
 }
 
-/// Changes a codestream, which ends where `codestream` does but for few bytes, so that the decoder takes it for what it is: states the length
-/// of the last tile-part, and leaves out how components are subsampled if they all are alike. Anything else stays.
+/// Corrects a codestream that the decoder would reject.
+///
+/// It states the length of the last tile-part, and leaves out the subsampling of components if they
+/// all are alike. Anything else stays. The codestream ends within a few bytes of the end of
+/// `codestream`.
 pub(crate) fn mend(codestream: &mut [u8]) {
     if let Some(part) = last_part(codestream)
         && part.length == 0
@@ -268,18 +282,18 @@ pub(crate) fn mend(codestream: &mut [u8]) {
     let _ = Size::mend(codestream);
 }
 
-/// Returns where the codestream of a file begins.
+/// Returns the offset of the codestream in a file.
 pub(crate) fn find(file: &[u8]) -> Option<usize> {
     memchr::memmem::find(file, &SOC_SIZ)
 }
 
-/// What the first marker segment says (T.800, A.5.1).
+/// The content of the first marker segment (T.800, A.5.1).
 #[derive(Debug)]
 pub(crate) struct Size {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) tiles: u64,
-    /// The sides of the largest one.
+    /// The sides of the largest tile.
     largest_tile: [u32; 2],
     pub(crate) components: usize,
     pub(crate) bits: u32,
@@ -291,9 +305,12 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Where the grid is: the ends of the picture, its start, the sides of tiles and their start, each across and down.
+    /// The offset of the numbers that describe the grid.
+    ///
+    /// They are the ends of the picture, its start, the sides of tiles and their start, each across
+    /// and down.
     const GRID: usize = SOC_SIZ.len() + 4;
-    /// Where the components are, behind their number.
+    /// The offset of the components, after their number.
     const COMPONENTS: usize = Self::GRID + 4 * 8 + 2;
 
     /// Reads it from the start of a codestream.
@@ -323,15 +340,16 @@ impl Size {
         Some(grid)
     }
 
-    /// Returns of each component its depth, and how far its samples are apart across and down.
+    /// Returns the depth of each component, and the distances of its samples across and down.
     fn components(codestream: &[u8]) -> Option<&[[u8; 3]]> {
         let number = u16::from_be_bytes(*codestream.get(Self::COMPONENTS - 2..)?.first_chunk()?);
         let each = codestream.get(Self::COMPONENTS..)?.get(..3 * usize::from(number))?;
         Some(each.as_chunks().0)
     }
 
-    /// If the samples of all components are equally far apart, makes that distance the unit of the grid. That is exact where tiles begin at
-    /// samples, or are a single one.
+    /// Makes the distance of samples the unit of the grid, if it is the same for all components.
+    ///
+    /// That is exact where tiles begin at samples, or are a single one.
     fn mend(codestream: &mut [u8]) -> Option<()> {
         let (mut grid, each) = (Self::grid(codestream)?, Self::components(codestream)?);
         let &[_, across, down] = each.first()?;
@@ -359,12 +377,12 @@ impl Size {
     }
 }
 
-/// Returns the side of what lies between two lines of the grid, if there is anything.
+/// Returns the distance of two lines of the grid, if there is anything between them.
 fn side(end: u32, start: u32) -> Option<u32> {
     end.checked_sub(start).filter(|&side| side > 0)
 }
 
-/// Returns how many tiles a side is cut into.
+/// Returns the number of tiles along a side.
 fn tiles(side: u32, tile: u32) -> Option<u64> {
     (tile > 0).then(|| u64::from(side.div_ceil(tile)))
 }

@@ -1,5 +1,7 @@
-//! JPEG XL, by the `jxl-oxide` crate: read, and written in another format. Pixels are upright, so EXIF says so too. Animations, inks and
-//! floating-point samples are refused.
+//! JPEG XL, by the `jxl-oxide` crate: read, and written in another format.
+//!
+//! Pixels are decoded upright, and EXIF is corrected to that. Animations, inks and floating-point
+//! samples are refused.
 
 mod boxes;
 mod exif;
@@ -19,13 +21,13 @@ use exif::upright;
 /// Bytes that are given to the decoder at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Bytes of heap that the decoder may take besides those for its samples.
+/// Bytes of heap that the decoder may take in addition to those for its samples.
 const BESIDE: u64 = 32 << 20;
 
 /// Bytes that the decoder may take for each sample: floats, before and after its filters.
 const A_SAMPLE: u64 = 20;
 
-/// How often the decoder keeps a profile.
+/// The number of copies of a profile that the decoder keeps.
 const PROFILES: u64 = 2;
 
 const ANIMATED: &str =
@@ -52,7 +54,7 @@ pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, Cod
     profile::check(&boxes.codestream)?;
     let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
     let (layout, others) = layout(&image)?;
-    // Before the decoder takes memory for what is proportional to the picture.
+    // Checked before the decoder takes memory in proportion to the picture.
     limits.check(&layout, layout.bytes(), || Some(MemoryNeeds::of_pixels(layout)))?;
     let samples = samples_bytes(&layout, others);
     tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
@@ -124,7 +126,7 @@ impl Decode for Source {
     }
 }
 
-/// Reads the header of the picture from the pieces of a codestream; returns those that follow it.
+/// Reads the header of the picture from the pieces of a codestream; returns the pieces after it.
 fn begin<'b>(pieces: &[&'b [u8]], tracker: &AllocTracker) -> Result<(JxlImage, Vec<&'b [u8]>), CodecError> {
     let mut waiting = JxlImage::builder().alloc_tracker(tracker.clone()).build_uninit();
     let mut wanted = 4096;
@@ -149,7 +151,7 @@ fn begin<'b>(pieces: &[&'b [u8]], tracker: &AllocTracker) -> Result<(JxlImage, V
     Err(malformed("it is truncated"))
 }
 
-/// Returns the layout of the pixels, and how many channels there are besides.
+/// Returns the layout of the pixels, and the number of further channels.
 fn layout(image: &JxlImage) -> Result<(Layout, usize), CodecError> {
     let header = &image.image_header().metadata;
     let format = image.pixel_format();
@@ -198,7 +200,7 @@ fn metadata(image: &JxlImage, boxes: &Boxes<'_>) -> Result<Metadata, CodecError>
     })
 }
 
-/// Returns what a box of EXIF holds, behind how many bytes there are before that.
+/// Returns the content of an EXIF box, after the number of bytes to skip and these bytes.
 fn tiff_of_exif(content: &[u8]) -> Option<Vec<u8>> {
     let (offset, payload) = content.split_first_chunk()?;
     payload.get(u32::from_be_bytes(*offset) as usize..).map(<[u8]>::to_vec)

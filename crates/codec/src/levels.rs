@@ -1,8 +1,9 @@
-//! How many levels the samples of a picture have, where they have fewer than there is room for, and how these lie in the samples.
+//! Levels of samples with room for more: their number, and their place in the samples.
 //!
-//! Devices work on levels from 0 on. Where a format multiplies the levels to fill the range of a sample, decoding takes them back to their
-//! numbers, and encoding multiplies them again; so it does where they lie in the upper bits of a sample, as cameras write them. Where they lie in
-//! the lowest bits they stay there, and are only checked.
+//! Devices work on levels from 0 on. Where a format multiplies the levels to fill the range of a
+//! sample, decoding takes them back to their numbers, and encoding multiplies them again; the same
+//! is done with levels in the upper bits of a sample, as cameras write them. Levels in the lowest
+//! bits stay there, and are only checked.
 
 use equalize::{Depth, Layout, Levels, Pixel};
 
@@ -12,21 +13,23 @@ use super::target::LevelCount;
 use super::uncounted::Fate;
 use super::{CodecError, pixels_of};
 
-/// Samples whose bits are looked at before it is asked again whether any is left that is 0 in all.
+/// Samples in a block of [`used_bits`], which ends at the first block that uses the lowest bit.
 const BLOCK: usize = 1 << 12;
 
 /// The levels of a picture, as they are in the slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scale {
     pub(super) levels: Levels,
-    /// What the file says of levels that were multiplied to fill the range, as they will be again.
+    /// The statement of levels that were multiplied to fill the range, as they will be again.
     multiplied: Option<Stated>,
-    /// Whether the file said how many there are.
+    /// Whether the file states the number of levels.
     is_stated: bool,
 }
 
 impl Scale {
-    /// Returns the scale of levels that are made of other samples. `restores` says whether such are made again of them.
+    /// Returns the scale of levels that are made of other samples.
+    ///
+    /// `restores`: whether other samples are made again of them.
     pub(super) fn of_mapped(levels: Levels, depth: Depth, restores: bool) -> Self {
         let top = (levels.number(depth) - 1) as u16;
         let is_spread = levels.are_fewer(depth) && !restores;
@@ -34,7 +37,9 @@ impl Scale {
         Self { levels, multiplied, is_stated: false }
     }
 
-    /// Makes levels of samples in the machine's byte order, of which the file says what is `stated`.
+    /// Makes levels of samples in the machine's byte order.
+    ///
+    /// `stated` are the levels that the file states.
     pub(super) fn take(
         count: LevelCount,
         stated: Option<Stated>,
@@ -55,7 +60,7 @@ impl Scale {
             }
             (LevelCount::Number(number), of_file) => {
                 let levels = Levels::first(number.into(), layout.depth);
-                // A PNG that says something else may be wrong.
+                // A PNG with another number may be wrong.
                 let meant = of_file.filter(|stated| {
                     stated.place != Place::Either || stated.top.checked_add(1) == Some(number)
                 });
@@ -75,7 +80,7 @@ impl Scale {
         Ok(scale)
     }
 
-    /// Takes levels from the upper bits of 16-bit samples, as many as these have above the lower bits that are 0 in all of them.
+    /// Takes levels from the bits of 16-bit samples above the lower ones that are 0 in all samples.
     fn seen(pixels: &mut [u8], layout: &Layout) -> Self {
         match used_bits(pixels, layout).map(LevelCount::of_used_bits) {
             Some(LevelCount::Upper { levels, shift }) => Self::of_upper(levels, shift, pixels, layout),
@@ -83,7 +88,7 @@ impl Scale {
         }
     }
 
-    /// Takes so many levels from the upper bits of 16-bit samples, whose lower bits have to be 0.
+    /// Takes so many levels from the upper bits of 16-bit samples; their lower bits have to be 0.
     fn upper(
         levels: u16,
         shift: u8,
@@ -106,11 +111,12 @@ impl Scale {
         Self { levels: Levels::First(levels), multiplied, is_stated: false }
     }
 
-    /// Returns the level of a sample, of which `range` is the greatest.
+    /// Returns the level of a sample of `0..=range`.
     #[inline(always)]
     fn level(self, sample: u16, range: u16) -> u16 {
         match self.multiplied {
-            // Decoding multiplied them: what is between two levels, as in a lossy JPEG XL, is of the nearer one.
+            // Decoding multiplied them: a sample between two levels, as in a lossy JPEG XL, goes to
+            // the nearer one.
             Some(Stated { top, place: Place::Spread }) => {
                 rescale(sample.into(), range.into(), top.into()) as u16
             }
@@ -120,14 +126,14 @@ impl Scale {
         }
     }
 
-    /// Returns the level that a sample of this depth has in the slot, where levels are `inverted` or not.
+    /// Returns the level of a sample of this depth in the slot, where levels are `inverted` or not.
     pub(super) fn level_of(self, sample: u16, depth: Depth, inverted: bool) -> u16 {
         let range = (depth.levels() - 1) as u16;
         let level = self.level(sample, range);
         if inverted { self.inverted(level, depth) } else { level }
     }
 
-    /// Turns levels around whose white is 0.
+    /// Inverts levels of which white is 0.
     pub(super) fn invert(self, pixels: &mut [u8], layout: &Layout) {
         if !self.levels.are_fewer(layout.depth) && layout.pixel == Pixel::Gray {
             return pixels.iter_mut().for_each(|byte| *byte = !*byte);
@@ -135,15 +141,18 @@ impl Scale {
         change_colours(pixels, layout, |level, _| self.inverted(level, layout.depth));
     }
 
-    /// Returns a level turned around. One above the highest, which stays as it is, is another above it.
+    /// Returns an inverted level.
+    ///
+    /// A level above the highest, which stays as it is, becomes another above it.
     #[inline(always)]
     fn inverted(self, level: u16, depth: Depth) -> u16 {
         let (top, range) = ((self.levels.number(depth) - 1) as u16, (depth.levels() - 1) as u16);
         top.wrapping_sub(level) & range
     }
 
-    /// Gives the pixels at the front of `slot` the form that the output has them in. `keeps` says whether the output is of the pixels' depth
-    /// and has a place for the highest level.
+    /// Gives the pixels at the front of `slot` the form that they have in the output.
+    ///
+    /// `keeps`: whether the output is of the pixels' depth and has a place for the highest level.
     pub(super) fn present(&mut self, slot: &mut [u8], layout: &Layout, keeps: bool, is_reduced: bool) {
         if !self.levels.are_fewer(layout.depth) {
             return;
@@ -157,7 +166,7 @@ impl Scale {
         if keeps && !is_reduced {
             let top = self.top_written(layout.depth);
             if highest(pixels, layout) > top {
-                // What stayed as it was has no place among so many levels.
+                // A sample that stayed as it was is above all of the levels.
                 *self = Self::default();
                 return;
             }
@@ -174,7 +183,7 @@ impl Scale {
         }
     }
 
-    /// Returns what [`Self::present`] makes of a level.
+    /// Returns the sample that [`Self::present`] makes of a level.
     pub(super) fn presented(self, level: u16, depth: Depth, keeps: bool, is_reduced: bool) -> u16 {
         if let Some(shift) = self.shift().filter(|_| !is_reduced) {
             return level << shift;
@@ -184,7 +193,7 @@ impl Scale {
         top.map_or(level, |top| rescale(level.min(top).into(), top.into(), range) as u16)
     }
 
-    /// Returns how many bits are below the levels in the samples, if they lie in the upper ones.
+    /// Returns the number of bits below the levels in the samples, if they lie in the upper ones.
     fn shift(&self) -> Option<u8> {
         match self.multiplied {
             Some(Stated { place: Place::Upper { shift }, .. }) => Some(shift),
@@ -200,18 +209,18 @@ impl Scale {
         (is_reduced || self.multiplied.is_some()).then(|| self.top_written(depth))
     }
 
-    /// Returns the highest level of samples that are not multiplied, in an output that says which it is.
+    /// Returns the highest level of samples that are not multiplied, in an output that states it.
     pub(super) fn top_written(&self, depth: Depth) -> u16 {
         self.multiplied.map_or((self.levels.number(depth) - 1) as u16, |stated| stated.top)
     }
 
-    /// Returns the highest level where it is to be said of samples that are not multiplied.
+    /// Returns the highest level where it is to be stated of samples that are not multiplied.
     pub(super) fn top_of_low(&self, depth: Depth) -> Option<u16> {
         (self.levels.are_fewer(depth) && self.multiplied.is_none())
             .then(|| (self.levels.number(depth) - 1) as u16)
     }
 
-    /// Returns the bits of the samples where the file said how many they are.
+    /// Returns the bits of a sample, where the file states them.
     pub(super) fn stated_bits(&self, depth: Depth) -> Option<u8> {
         let number = self.levels.number(depth);
         (self.is_stated && self.levels.are_fewer(depth) && number.is_power_of_two())
@@ -236,7 +245,7 @@ fn check(levels: Levels, pixels: &[u8], layout: &Layout, fates: Option<&[Fate]>)
     if usize::from(highest) < number { Ok(()) } else { Err(beyond(highest.into(), number)) }
 }
 
-/// Returns the error for a sample that is none of so many levels.
+/// Returns the error for a sample outside the stated levels.
 pub(super) fn beyond(sample: f64, levels: usize) -> CodecError {
     CodecError::BeyondLevels { sample, levels }
 }
@@ -261,8 +270,9 @@ fn highest(pixels: &[u8], layout: &Layout) -> u16 {
     }
 }
 
-/// Returns whether samples are levels of up to `top`, all of whose bits are 1, that were multiplied to fill the range: any is above `top`, or none
-/// has other low bits than those that multiplying gives.
+/// Returns whether samples are levels of up to `top` (2^n - 1), multiplied to fill the range.
+///
+/// They were if any is above `top`, or if all have the low bits that multiplying gives.
 fn fills_range(pixels: &[u8], layout: &Layout, top: u16) -> bool {
     let range = (layout.depth.levels() - 1) as u32;
     let shift = range.count_ones() - top.count_ones();
@@ -287,18 +297,20 @@ fn rescale_down(sample: u16, range: u16, top: u16) -> u16 {
     }
 }
 
-/// Returns whether what a file says are fewer levels than there is room for.
+/// Returns whether a file states fewer levels than there is room for.
 fn tells_levels(stated: &Stated, depth: Depth) -> bool {
     usize::from(stated.top) + 1 < depth.levels()
 }
 
-/// Returns whether samples that are levels are looked at for how many these are.
+/// Returns whether the number of levels is looked for in the samples.
 pub(super) fn are_looked_for(count: LevelCount, stated: Option<Stated>, depth: Depth) -> bool {
     let is_told = stated.is_some_and(|stated| tells_levels(&stated, depth));
     count == LevelCount::Seen && depth == Depth::Sixteen && !is_told
 }
 
-/// Returns the bits that are not 0 in all 16-bit samples of colours, as far as the lowest does not tell enough; none if samples have 8 bits.
+/// Returns the bits that are not 0 in all 16-bit samples of colours; `None` for samples of 8 bits.
+///
+/// The search ends where the lowest bit is found to be used.
 pub(super) fn used_bits(pixels: &[u8], layout: &Layout) -> Option<u16> {
     if layout.depth == Depth::Eight {
         return None;
@@ -320,7 +332,7 @@ fn colours16<'p>(pixels: &'p [u8], layout: &Layout) -> impl Iterator<Item = u16>
     pixels.flat_map(move |pixel| &pixel[..colours]).map(|&sample| u16::from_ne_bytes(sample))
 }
 
-/// Returns whether something holds for all samples of colours.
+/// Returns whether `holds` is true for all samples of colours.
 fn all_colours(pixels: &[u8], layout: &Layout, holds: impl Fn(u16) -> bool) -> bool {
     let (channels, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
     match layout.depth {
@@ -335,7 +347,9 @@ fn all_colours(pixels: &[u8], layout: &Layout, holds: impl Fn(u16) -> bool) -> b
     }
 }
 
-/// Changes the samples of colours. `change` gets a sample and the greatest that it can be.
+/// Changes the samples of colours.
+///
+/// `change` gets a sample and the greatest possible one.
 fn change_colours(pixels: &mut [u8], layout: &Layout, change: impl Fn(u16, u16) -> u16) {
     change_samples(pixels, layout, 0..layout.pixel.colour_channels(), change);
 }
@@ -449,7 +463,7 @@ mod tests {
         let scale = Scale::take(LevelCount::Stated, low, &mut pixels, &layout, None).unwrap();
         scale.invert(&mut pixels, &layout);
         assert_eq!(samples(&pixels), [4095, 4094, 0]);
-        // What is above them, and stays as it is, is above them afterwards.
+        // Samples above the levels, which stay as they are, are above them afterwards.
         assert_eq!(scale.level_of(65_535, Depth::Sixteen, true), 4096);
         assert_eq!(scale.level_of(4096, Depth::Sixteen, true), 65_535);
         let (mut pixels, layout) = gray(&[0, 1, 65_535]);

@@ -28,22 +28,26 @@
 //! # }
 //! ```
 //!
-//! [`open`] reads a file's header and checks it against the limits and the output format, before memory is taken for pixels;
-//! [`Opened::decode`] puts the pixels at the front of a buffer (a slot); [`encode`] writes what is in the slot by then. Anything else a
-//! format has to carry along (a JPEG's chroma) is in [`Decoded`] and is nobody else's business; for a device that encodes,
-//! [`Opened::decode_planes`] puts it behind the pixels. A device that converts byte orders itself gets them as they are in the file
-//! ([`Opened::keep_byte_orders`]). [`Cores`] has idle cores help with one large picture.
+//! [`open`] reads a file's header and checks it against the limits and the output format, before
+//! memory is taken for pixels; [`Opened::decode`] puts the pixels at the front of a buffer (a
+//! slot); [`encode`] writes the contents of the slot. Whatever else a format has to carry along (a
+//! JPEG's chroma) stays private to [`Decoded`]; for a device that encodes,
+//! [`Opened::decode_planes`] puts it after the pixels. A device that converts byte orders itself
+//! gets them as they are in the file ([`Opened::keep_byte_orders`]). [`Cores`] has idle cores help
+//! with one large picture.
 //!
-//! Samples that are no levels (signed integers, integers of more than 16 bits, floats) become levels in the slot, and samples again in the output.
+//! Samples that are not levels (signed integers, integers of more than 16 bits, floats) become
+//! levels in the slot, and samples again in the output.
 //!
-//! A file may have several pages. [`Opened::take_pages`] tells where they are, [`open_page`] opens each, and a [`PageWriter`] writes them back
-//! into one file, in whatever order they come.
+//! A file may have several pages. [`Opened::take_pages`] returns where they are, [`open_page`]
+//! opens each, and a [`PageWriter`] writes them back into one file, in whatever order they come.
 //!
 //! The frames of an animation are one picture: they lie below each other in the slot.
 //!
-//! Anything that could not be written back in full is refused here, by name: complex samples. CMYK becomes RGB.
+//! Pictures that could not be written back in full (complex samples) are refused here, by name.
+//! CMYK becomes RGB.
 
-// What only a format that is left out uses, of parts that formats have in common, is left out too.
+// Parts that formats share may be unused where a format is left out of the build.
 #![cfg_attr(
     not(all(feature = "dicom", feature = "jpeg2000", feature = "jxl", feature = "zarr")),
     allow(dead_code, unused_imports)
@@ -154,7 +158,7 @@ pub use window::Window;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Working memory for a decoder, which is faster to get when another picture has used it before.
+/// Working memory for a decoder; memory that another picture has used before is faster to get.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkspaceNeeds {
     /// Bytes of the workspace, included in [`Opened::heap_bytes`].
@@ -163,21 +167,21 @@ pub struct WorkspaceNeeds {
     pub beside: u64,
 }
 
-/// What accompanies a picture outside its slot: the layout of its pixels there, and what its encoder needs besides them.
+/// The description of a picture's pixels in a slot, and the encoder's other needs.
 #[derive(Debug)]
 pub struct Decoded {
     /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
-    /// The byte order of the pixels as they were decoded, and the one in which they are to be encoded.
+    /// The byte order of the pixels as decoded, and the one in which they are to be encoded.
     pub byte_orders: ByteOrders,
-    /// Whether every pixel is fully transparent, so that none counts.
+    /// Whether every pixel is fully transparent, and all are left out of the counts.
     is_invisible: bool,
     /// The format of the source.
     pub format: Format,
     /// The metadata that travels with the pixels.
     pub metadata: Metadata,
     native: Native,
-    /// What is remembered of samples that are no levels.
+    /// How levels map to samples, for samples that are not levels.
     mapped: Option<Box<Mapped>>,
     /// How many levels there are, and how they become samples.
     scale: Scale,
@@ -185,7 +189,7 @@ pub struct Decoded {
     uncounted: Option<Uncounted>,
     /// The level of pixels without data, as it is in the slot.
     no_data: Option<u16>,
-    /// How far colours are from what they were, where there had to be fewer.
+    /// The loss of colour, where the palette had to have fewer colours.
     quantized: Option<QuantizationError>,
     /// Whether it is a band of a picture.
     is_band: bool,
@@ -196,8 +200,11 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Returns the bytes of heap in use until the picture is encoded, the encoder's included, beyond small change: the metadata; a JPEG's
-    /// coefficients, and an output about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the picture.
+    /// Returns the bytes of heap in use until the picture is encoded, the encoder's included.
+    ///
+    /// They are the metadata; a JPEG's coefficients, and an output about as long as the input; some
+    /// rows of a PNG or TIFF, a single one of which can be as long as the picture. Small change is
+    /// not counted.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {
@@ -228,15 +235,19 @@ impl Decoded {
         self.layout.frame(self.frames() as u32)
     }
 
-    /// Gives frames no more colours than a GIF holds, if a GIF is asked for, and notes by how much colours change. After [`Decoded::reduce_depth`].
+    /// Reduces frames to as many colours as a GIF holds, if a GIF is asked for, and notes the loss.
+    ///
+    /// To be called after [`Decoded::reduce_depth`].
     pub fn reduce_colours(&mut self, slot: &mut [u8], target: &Target) {
         if target.format == Some(Format::Gif) {
             self.quantized = gif::reduce(self, pixels_of(&self.layout, slot));
         }
     }
 
-    /// Has the frames of an animation be written as pictures of their own: what this says then holds for each of them, whose pixels still lie below
-    /// each other in the slot, after [`Decoded::reduce_depth`] and [`Decoded::reduce_colours`]. Returns how many there are.
+    /// Has the frames of an animation written as pictures of their own; returns their number.
+    ///
+    /// From here on, this describes each frame; their pixels still lie below each other in the
+    /// slot. To be called after [`Decoded::reduce_depth`] and [`Decoded::reduce_colours`].
     pub fn separate_frames(&mut self) -> usize {
         let frames = self.frames();
         self.layout = self.frame_layout();
@@ -271,36 +282,44 @@ impl Decoded {
         self.scale.levels
     }
 
-    /// Returns the bits that are not 0 in all samples, if this is a band that was opened with [`LevelCount::Seen`], and its picture says nothing of its
-    /// levels. Those of all bands tell: the bands are to be opened again with [`LevelCount::of_used_bits`] of any of them.
+    /// Returns the bits that are not 0 in all samples of a band.
+    ///
+    /// Only if it was opened with [`LevelCount::Seen`], and its picture does not state its levels.
+    ///
+    /// The bits of all bands together give the levels: the bands are to be opened again with
+    /// [`LevelCount::of_used_bits`] of their union.
     pub fn used_bits(&self) -> Option<u16> {
         self.used_bits
     }
 
-    /// Returns whether the pixels stand for samples that are no levels.
+    /// Returns whether the pixels stand for samples that are not levels.
     pub fn is_mapped(&self) -> bool {
         self.mapped.is_some()
     }
 
-    /// Returns whether the levels of the pixels stand for other samples than those of another picture, because they are spread over its own
-    /// range.
+    /// Returns whether levels are spread over the picture's own range.
+    ///
+    /// They then stand for other samples than those of another picture.
     pub fn has_own_range(&self) -> bool {
         self.mapped.as_ref().is_some_and(|mapped| mapped.spread.has_own_range)
     }
 
-    /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile, if these few stretch the range that levels are spread
-    /// over to more than six times as much.
+    /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile.
+    ///
+    /// Only if these few stretch the range that levels are spread over to more than six times as
+    /// much.
     pub fn inner_range(&self) -> Option<Range> {
         self.mapped.as_ref()?.spread.inner_range
     }
 
-    /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ
-    /// from picture to picture, equal levels are other values.
+    /// Returns slope and intercept from samples to values, if levels stand for stored samples.
+    ///
+    /// Where these differ from picture to picture, equal levels are other values.
     pub fn rescale(&self) -> Option<[f64; 2]> {
         if let Native::Dicom(native) = &self.native { native.rescale() } else { None }
     }
 
-    /// Returns what samples are made with again, if there is such a thing.
+    /// Returns the mapping that makes samples of levels again, if samples are restored.
     fn restored(&self) -> Option<&Mapped> {
         self.mapped.as_deref().filter(|mapped| mapped.restores)
     }
@@ -328,7 +347,7 @@ impl Decoded {
     }
 }
 
-/// Returns the bytes of heap that encoding takes, if all that has to be encoded are pixels.
+/// Returns the bytes of heap that encoding takes, if only pixels have to be encoded.
 fn encoder_bytes(to: Format, layout: &Layout, is_band: bool) -> u64 {
     match to {
         Format::Png if is_band => png::heap_bytes(layout) + png::waiting_bytes(layout),
@@ -341,7 +360,7 @@ fn encoder_bytes(to: Format, layout: &Layout, is_band: bool) -> u64 {
     }
 }
 
-/// What only the source's own format knows about a picture.
+/// The part of a decoded picture that only the source's own format knows.
 #[derive(Debug)]
 enum Native {
     Png(png::Native),
@@ -352,13 +371,13 @@ enum Native {
     Bmp(bmp::Native),
     WebP(webp::Native),
     Gif(gif::Native),
-    /// It is not written back in the same form.
+    /// A picture that is not written back in the same form.
     Other(Other),
     Dicom(dicom::Native),
     Zarr(zarr::Native),
 }
 
-/// What is worth telling of a picture that is not written back in the same form.
+/// Losses to report of a picture that is not written back in the same form.
 #[derive(Clone, Copy, Debug, Default)]
 struct Other {
     /// Whether its colours were inks.
@@ -367,7 +386,7 @@ struct Other {
     lost_channel: bool,
 }
 
-/// What a format's decoder returns besides the pixels.
+/// The result of a format's decoder, except for the pixels.
 #[derive(Debug)]
 struct Payload {
     layout: Layout,
@@ -376,12 +395,14 @@ struct Payload {
     mapped: Option<Box<Mapped>>,
 }
 
-/// Encodes the picture in the slot, and writes it to `out` from its current position on. Returns the number of bytes written. The encoder
-/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle cores may `help`, or cores and a device for streams.
+/// Encodes the picture in the slot, and writes it to `out` from its current position on.
+///
+/// Returns the number of bytes written. The encoder works in the slot, and its contents are lost.
+/// `scratch` is worth reusing. Idle cores may `help`, or cores and a device for streams.
 ///
 /// # Errors
-/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit into the format, or
-/// [`CodecError::Encoder`].
+/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit
+/// into the format, or [`CodecError::Encoder`].
 pub fn encode<'h>(
     decoded: &Decoded,
     slot: &mut [u8],
@@ -416,8 +437,9 @@ pub fn encode<'h>(
     )
 }
 
-/// Writes a JPEG that a GPU encoded, together with the metadata of the picture, to `out` from its current position on. Returns the number
-/// of bytes written.
+/// Writes a JPEG that a GPU encoded, with the picture's metadata, to `out` from its position on.
+///
+/// Returns the number of bytes written.
 ///
 /// # Errors
 /// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream is invalid.

@@ -1,12 +1,17 @@
-//! Pictures whose samples are no levels: signed integers, integers of more than 16 bits, and floats.
+//! Pictures with samples that are not levels: signed or long integers, and floats.
 //!
-//! Devices work on levels, so decoding puts levels into the slot that stand for the samples, and encoding makes samples of the new levels,
-//! of the same type and in the same range. A [`mapping`] is the line between the two. Its ends are those of the type for signed integers of
-//! 8 and 16 bits, and otherwise the least and the greatest value of the picture, for which its rows are read once more.
+//! Long integers have more than 16 bits.
 //!
-//! A pixel stays as it is, bit by bit, and does not count if one of its colours is not a number, infinite or the no-data value. It has an
-//! alpha of 0 in the slot, as has one that is transparent, and is kept in [`hidden`]. If a picture has no alpha of its own, what is in its
-//! place in the slot is a mask: 0 or the highest level.
+//! Devices work on levels. Decoding therefore puts levels into the slot that stand for the samples,
+//! and encoding makes samples of the new levels, of the same type and in the same range. A
+//! [`mapping`] is the line between the two. Its ends are those of the type for signed integers of 8
+//! and 16 bits, and otherwise the least and the greatest value of the picture, for which its rows
+//! are read once more.
+//!
+//! A pixel stays as it is, bit by bit, and does not count if one of its colours is not a number,
+//! infinite or the no-data value. It has an alpha of 0 in the slot, as has one that is transparent,
+//! and is kept in [`hidden`]. If a picture has no alpha of its own, the slot has a mask in its
+//! place: 0 or the highest level.
 
 use super::cores::{Cores, SMALL_CHANGE};
 use super::range::Range;
@@ -46,16 +51,18 @@ pub(super) const BAND: usize = 512 << 10;
 
 /// Rows of samples that can be read in any order, and more than once.
 pub(super) trait Rows: Sync {
-    /// What a thread needs for reading.
+    /// The working memory of a thread for reading.
     type Tool: Default + Send;
 
-    /// Returns how many rows are to be read at a time.
+    /// Returns the number of rows to be read at a time.
     fn at_once(&self) -> usize;
 
     /// Returns the bytes of heap that a tool takes.
     fn tool_bytes(&self) -> u64;
 
-    /// Fills `into` with rows from number `first` on, which is a multiple of [`Rows::at_once`]. Their samples are in native byte order.
+    /// Fills `into` with rows from number `first` on, a multiple of [`Rows::at_once`].
+    ///
+    /// Their samples are in native byte order.
     fn read(&self, tool: &mut Self::Tool, first: usize, into: &mut [u8]) -> Result<(), CodecError>;
 }
 
@@ -64,35 +71,35 @@ pub(super) fn heap_bytes(rows: &impl Rows, row: usize) -> u64 {
     rows.tool_bytes().saturating_add(rows.at_once().saturating_mul(row) as u64)
 }
 
-/// Returns the cores that may help with rows of this many bytes: nobody if each took more than small change.
+/// Returns the cores for rows of this many bytes: `alone` if each took more than small change.
 pub(super) fn helpers<'c>(rows: &impl Rows, row: usize, cores: &'c Cores, alone: &'c Cores) -> &'c Cores {
     if heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { alone }
 }
 
-/// What is made of samples.
+/// The use of samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
     /// The values between which levels are spread, if they are not the picture's own.
     pub(super) range: Option<Range>,
-    /// How levels are spread over a picture of which these are only some rows.
+    /// The spread of levels over the whole picture, if these are only some of its rows.
     pub(super) of_all: Option<Spread>,
-    /// The gray that is made of colours, if one is.
+    /// The gray that is made of colours, if any.
     pub(super) gray: Option<Gray>,
     /// Whether samples are made again of the new levels.
     pub(super) restores: bool,
-    /// How many levels samples are taken to have.
+    /// The number of levels that samples are taken to have.
     pub(super) levels: LevelCount,
 }
 
-/// What is remembered of a picture whose levels stand for samples.
+/// The samples of a picture in levels: the part that is needed for making samples again.
 #[derive(Debug)]
 pub(super) struct Mapped {
     form: Form,
     pub(super) spread: Spread,
-    /// The sample of each level, in native byte order; none if that many do not pay.
+    /// The sample of each level, in native byte order; empty if that many do not pay.
     samples: Vec<u8>,
     hidden: Hidden,
-    /// The samples behind the colours.
+    /// The samples after the colours.
     behind: Vec<u8>,
     /// Whether alpha is a mask, and not the picture's own.
     pub(super) is_masked: bool,
@@ -100,8 +107,9 @@ pub(super) struct Mapped {
     pub(super) restores: bool,
 }
 
-/// Puts levels into the front of `slot`, with the help of idle cores. The picture has `size` pixels across and down. Returns the layout of
-/// the levels.
+/// Puts levels into the front of `slot`, with the help of idle cores.
+///
+/// The picture has `size` pixels across and down. Returns the layout of the levels.
 pub(super) fn decode<R: Rows>(
     rows: &R,
     form: Form,
@@ -140,7 +148,7 @@ pub(super) fn decode<R: Rows>(
 }
 
 impl Mapped {
-    /// Takes the mask out of the pixels at the front of `slot`. Returns their layout without it.
+    /// Removes the mask from the pixels at the front of `slot`. Returns their layout without it.
     fn unmask(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
         self.is_masked = false;
         let pixel = if layout.pixel.colour_channels() == 1 { Pixel::Gray } else { Pixel::Rgb };

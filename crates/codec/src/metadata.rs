@@ -1,4 +1,4 @@
-//! What travels with the pixels: the colour profile, EXIF, XMP, and the resolution.
+//! The metadata that travel with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
 use super::{Format, ifd};
 use equalize::Pixel;
@@ -16,7 +16,9 @@ pub struct Metadata {
     pub resolution: Option<Resolution>,
 }
 
-/// A resolution in hundredths of a pixel per inch, so that whole numbers of pixels per inch and per metre both come back unchanged.
+/// A resolution in hundredths of a pixel per inch.
+///
+/// In this unit, whole numbers of pixels per inch and per metre both come back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
     /// Horizontal.
@@ -26,7 +28,7 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// Makes a resolution from pixels per inch (2.54 cm); `None` if these are zero, or beyond any picture.
+    /// Makes a resolution from pixels per inch (2.54 cm); `None` if they are 0 or out of range.
     pub(super) fn per_inch(counts: [f64; 2]) -> Option<Self> {
         let hundredths = counts.map(|count| (count * 100.0).round() as u32);
         let [x, y] = Some(hundredths).filter(|both| both.iter().all(|&n| n > 0 && n < u32::MAX))?;
@@ -55,9 +57,9 @@ impl Resolution {
 /// The bytes of a picture's metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MetadataBytes {
-    /// Of what only the source's own format takes.
+    /// Metadata that only the source's own format has.
     pub(super) native: u64,
-    /// The most that [`Metadata`] has.
+    /// The most bytes of [`Metadata`].
     pub(super) carried: u64,
 }
 
@@ -67,7 +69,9 @@ impl MetadataBytes {
         self.native + self.carried
     }
 
-    /// Returns the bytes of metadata while it is encoded: what was decoded, as segments, tags or chunks, and in the output, of which a
+    /// Returns the bytes of metadata while it is encoded.
+    ///
+    /// They are the decoded parts, as segments, tags or chunks, and those in the output, of which a
     /// buffer that grows may hold two copies.
     pub(super) fn encoded(self, to: Format) -> u64 {
         let copies = match to {
@@ -86,13 +90,13 @@ impl MetadataBytes {
 }
 
 impl Metadata {
-    /// Returns the bytes of all that varies in length.
+    /// Returns the bytes of all parts that vary in length.
     pub(super) fn bytes(&self) -> u64 {
         let parts = [&self.icc, &self.exif, &self.xmp];
         parts.into_iter().flatten().map(|part| part.len() as u64).sum()
     }
 
-    /// Returns how the picture is to be turned to be upright, as EXIF numbers it: 1 to 8, and 1 if it does not say.
+    /// Returns the orientation as EXIF numbers it: 1 to 8, and 1 if it is not stated.
     pub(super) fn orientation(&self) -> u8 {
         const ORIENTATION: u16 = 274;
         let exif = self.exif.as_deref().unwrap_or_default();
@@ -102,14 +106,18 @@ impl Metadata {
         number.filter(|number| (1..=8).contains(number)).map_or(1, |number| number as u8)
     }
 
-    /// Returns the ICC profile if it describes pixels of this kind. A profile says in its header which colour space it is for; one for RGB
-    /// means nothing for a picture that was turned into gray.
+    /// Returns the ICC profile if it describes pixels of this kind.
+    ///
+    /// A profile's header states the colour space that it is for; one for RGB is meaningless for a
+    /// picture that was turned into gray.
     pub fn icc_for(&self, pixel: Pixel) -> Option<&[u8]> {
         self.icc.as_deref().filter(|icc| icc_fits(icc, pixel))
     }
 
-    /// Returns the ICC profile if a picture of this kind keeps it in a format. WebP has no gray, and gray BMPs have a palette of RGB colours,
-    /// so their profiles have to be for RGB.
+    /// Returns the ICC profile if a picture of this kind keeps it in a format.
+    ///
+    /// WebP has no gray, and gray BMPs have a palette of RGB colours: their profiles have to be for
+    /// RGB.
     pub(super) fn icc_in(&self, format: Format, pixel: Pixel) -> Option<&[u8]> {
         match format {
             Format::Png | Format::Jpeg | Format::Tiff => self.icc_for(pixel),
@@ -121,20 +129,22 @@ impl Metadata {
     }
 }
 
-/// Returns whether a profile's header (ICC.1:2022, 7.2.6: the data colour space at byte 16) fits pixels of this kind.
+/// Returns whether a profile is for pixels of this kind.
+///
+/// Its header has the data colour space at byte 16 (ICC.1:2022, 7.2.6).
 pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
     let space: &[u8] = if pixel.colour_channels() == 1 { b"GRAY" } else { b"RGB " };
     icc.get(16..20) == Some(space)
 }
 
-/// Takes what [`strip_exif_prefix`] returns out of `exif`.
+/// Removes the prefix that [`strip_exif_prefix`] strips.
 pub(super) fn without_exif_prefix(mut exif: Vec<u8>) -> Option<Vec<u8>> {
     let prefix = exif.len() - strip_exif_prefix(&exif)?.len();
     exif.drain(..prefix);
     Some(exif)
 }
 
-/// Strips the prefix that some writers put before EXIF's TIFF structure; `None` if the rest is not such a structure.
+/// Strips the prefix before EXIF's TIFF structure; `None` if the rest is not such a structure.
 pub(super) fn strip_exif_prefix(exif: &[u8]) -> Option<&[u8]> {
     let body = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
     (body.starts_with(b"II*\0") || body.starts_with(b"MM\0*")).then_some(body)

@@ -1,5 +1,6 @@
-//! What the group of an OME-Zarr image says of it (<https://ngff.openmicroscopy.org/0.4/>, <https://ngff.openmicroscopy.org/0.5/>): its axes,
-//! and where the arrays of its resolutions are.
+//! The metadata of an OME-Zarr image's group: its axes, and the paths of its resolutions.
+//!
+//! Source: <https://ngff.openmicroscopy.org/0.4/>, <https://ngff.openmicroscopy.org/0.5/>.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,13 +14,17 @@ use serde_json::{Map, Value};
 /// The most bytes that a document of metadata may have.
 pub const LONGEST: u64 = 16 << 20;
 
-/// The one document of a group's metadata in Zarr 3, and that of its attributes in Zarr 2: one of them tells of an image.
+/// The documents that may describe a group's image.
+///
+/// They are the one of its metadata in Zarr 3, and that of its attributes in Zarr 2.
 pub const DOCUMENTS: [&str; 2] = ["zarr.json", ".zattrs"];
 
-/// Names of the documents in which an array or a group has its metadata. Without its own, a group is none.
+/// Names of the documents in which an array or a group has its metadata.
+///
+/// A folder without its own is not a group.
 pub const METADATA: [&str; 5] = ["zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"];
 
-/// Why a group is no image that can be enhanced, as a sentence about it and what to do.
+/// Reasons why a group is not an image that can be enhanced, as a sentence about it and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// Its metadata break the rules.
@@ -28,9 +33,9 @@ pub enum GroupError {
     /// It is a valid image of another kind.
     #[error("{what} is not supported; {remedy}")]
     Unsupported {
-        /// What it is, with its article.
+        /// The unsupported kind, with its article.
         what: String,
-        /// What the user can do about it.
+        /// The user's remedy.
         remedy: &'static str,
     },
 }
@@ -40,7 +45,9 @@ pub enum GroupError {
 pub struct Multiscales {
     /// The axes of its arrays, the slowest first. The last two are those of a plane.
     pub axes: Vec<Axis>,
-    /// The paths of its arrays below the group, the largest first. No path leads out of the group, and none lies in another.
+    /// The paths of its arrays below the group, the largest first.
+    ///
+    /// No path leads out of the group, or into another.
     pub datasets: Vec<String>,
 }
 
@@ -49,7 +56,7 @@ pub struct Multiscales {
 pub struct Axis {
     /// Its name: t, c, z, y or x, mostly.
     pub name: String,
-    /// What it counts: "time", "channel" or "space", mostly.
+    /// Its dimension: "time", "channel" or "space", mostly.
     #[serde(rename = "type")]
     pub kind: Option<String>,
 }
@@ -66,7 +73,7 @@ impl Axis {
     }
 }
 
-/// What is read of an entry of `multiscales`. Anything else in it stays as it is.
+/// The parts of an entry of `multiscales` that are read. Anything else in it stays as it is.
 #[derive(Deserialize)]
 struct Entry {
     #[serde(default)]
@@ -79,19 +86,19 @@ struct Dataset {
     path: String,
 }
 
-/// Returns whether a folder is the group of an OME-Zarr image, as its attributes say.
+/// Returns whether a folder is the group of an OME-Zarr image, by its attributes.
 pub fn is_image_folder(folder: &Path) -> bool {
     image_document(folder).is_some()
 }
 
-/// Returns the name of the document that says of a folder that it is the group of an OME-Zarr image.
+/// Returns the name of the document that makes a folder the group of an OME-Zarr image.
 pub fn image_document(folder: &Path) -> Option<&'static str> {
     DOCUMENTS
         .into_iter()
         .find(|document| read_document(&folder.join(document)).is_ok_and(|text| says_image(&text)))
 }
 
-/// Returns whether a document of [`DOCUMENTS`] says that its group is an OME-Zarr image.
+/// Returns whether a document of [`DOCUMENTS`] declares its group an OME-Zarr image.
 pub fn says_image(document: &[u8]) -> bool {
     let document = serde_json::from_slice(document).ok();
     document.is_some_and(|document| attributes(&document).is_some_and(|all| all.contains_key("multiscales")))
@@ -118,7 +125,7 @@ fn attributes(document: &Value) -> Option<&Map<String, Value>> {
 }
 
 impl Multiscales {
-    /// Parses a document of a group's metadata; `None` if it says nothing of an image.
+    /// Parses a document of a group's metadata; `None` if it does not describe an image.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -158,7 +165,7 @@ impl Multiscales {
     }
 }
 
-/// Checks that the last two axes are those of a plane, and the only one of channels is another.
+/// Checks that the last two axes are those of a plane, and that at most one other is of channels.
 fn check_axes(axes: &[Axis]) -> Result<(), GroupError> {
     let channels = axes.iter().filter(|axis| axis.is_of_channels()).count();
     match axes {
@@ -195,7 +202,7 @@ fn check_datasets(paths: &[String]) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// Returns whether a path is another, or leads to what lies in it.
+/// Returns whether a path is the same as another, or lies within it.
 pub(super) fn is_within(path: &str, other: &str) -> bool {
     Path::new(path).starts_with(other)
 }

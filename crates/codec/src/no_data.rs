@@ -1,7 +1,8 @@
-//! The level that means 'no data': pixels without data keep it, and no other pixel gets it.
+//! The no-data level: pixels without data keep it, and no other pixel gets it.
 //!
-//! A method may send any level there, and rounding to fewer bits or to floats may send further ones. So this is the last step before levels become
-//! samples of the output: those that would be the no-data value become the next level up, or the next down from the top.
+//! A method may map any level to it, and rounding to fewer bits or to floats may map further ones.
+//! This is therefore the last step before levels become samples of the output: levels that would be
+//! written as the no-data value become the next level up, or the next down from the top.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +10,7 @@ use super::pixels_of;
 use super::uncounted::Fate;
 use equalize::{Depth, Layout, Pixel};
 
-/// The levels that are written as the no-data value, and the one that pixels with data get instead of these.
+/// The levels that are written as the no-data value, and their substitute in pixels with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reserved {
     levels: RangeInclusive<u16>,
@@ -17,8 +18,10 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
-    /// Finds the levels up to `top` of which `is_none` holds: they are written as the no-data value. A higher level is written as a greater sample,
-    /// or as a smaller one if levels are `inverted`. Returns `None` if there are none, or no others.
+    /// Finds the levels up to `top` that are written as the no-data value, where `is_none` holds.
+    ///
+    /// A higher level is written as a greater sample, or as a smaller one if levels are `inverted`.
+    /// Returns `None` if there are no such levels, or no others.
     pub(super) fn find(top: u16, inverted: bool, is_none: impl Fn(u16) -> bool) -> Option<Self> {
         let first = (0..=top).find(|&level| is_none(level))?;
         let last = (first..=top).take_while(|&level| is_none(level)).last()?;
@@ -27,8 +30,10 @@ impl Reserved {
         Some(Self { levels: first..=last, instead })
     }
 
-    /// Has no pixel with data at the front of `slot` have such a level. `fates` tells what becomes of each pixel, if it is not the same for all: a
-    /// pixel of which nothing counts, or that had the level in some of its colours, may have it in some of them again.
+    /// Replaces the reserved levels in pixels with data at the front of `slot`.
+    ///
+    /// `fates` are the pixels' fates, if they differ: a pixel that does not count, or that had the
+    /// level in some of its colours, may have it in some of them again.
     pub(super) fn avoid(&self, slot: &mut [u8], layout: &Layout, fates: Option<&[Fate]>) {
         let pixels = pixels_of(layout, slot);
         match layout.depth {

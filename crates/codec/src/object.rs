@@ -1,8 +1,10 @@
-//! DICOM objects that are no pictures, by their SOP classes (PS3.4, annexes B.5 and I.4): what samples they have are no brightness.
+//! DICOM objects that are not pictures, by their SOP classes: their samples are not brightness.
+//!
+//! Source: PS3.4, annexes B.5 and I.4.
 
 use serde::Serialize;
 
-/// What a DICOM object is that is no picture.
+/// The kind of a DICOM object that is not a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Object {
@@ -10,11 +12,11 @@ pub enum Object {
     Dose,
     /// A plan, a record or structures of radiotherapy.
     Plan,
-    /// Which pixels of other objects belong to what.
+    /// The objects or classes to which the pixels of other objects belong.
     Segmentation,
     /// Measured or computed values.
     ParametricMap,
-    /// What values of other objects mean.
+    /// The meaning of values of other objects.
     Mapping,
     /// How other objects are shown.
     PresentationState,
@@ -24,18 +26,18 @@ pub enum Object {
     Report,
     /// An encapsulated document, such as a PDF.
     Document,
-    /// Where other objects are in space, surfaces, or raw data.
+    /// Positions of other objects in space, surfaces, or raw data.
     Geometry,
 }
 
-/// The classes of all that is stored.
+/// The root of the storage classes.
 const STORAGE: &str = "1.2.840.10008.5.1.4.1.1.";
 
 /// Pictures among the classes whose numbers begin like those of plans.
 const RADIOTHERAPY_IMAGES: [&str; 3] = ["481.1", "481.23", "481.24"];
 
 impl Object {
-    /// Returns what an object of this SOP class is, unless it is a picture, or a class that is not known.
+    /// Returns the kind of objects of this SOP class, unless it is a picture, or an unknown class.
     pub(crate) fn of_class(uid: &str) -> Option<Self> {
         let class = uid.strip_prefix(STORAGE)?;
         let (root, number) = class.split_once('.').unwrap_or((class, ""));
@@ -56,7 +58,7 @@ impl Object {
         })
     }
 
-    /// Returns its name, of one or of several.
+    /// Returns its name, in the singular or the plural.
     pub const fn name(self, one: bool) -> &'static str {
         match (self, one) {
             (Self::Dose, true) => "dose",
@@ -82,7 +84,7 @@ impl Object {
         }
     }
 
-    /// Returns what the user can do about a file that is one.
+    /// Returns the user's remedy for a file of this kind.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Self::Segmentation => "take it as a picture of its labels with --segmentations, or leave it out",

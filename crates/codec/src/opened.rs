@@ -1,4 +1,4 @@
-//! A picture whose header has been read: what it needs, and its pixels.
+//! A picture after its header has been read: its needs, and its pixels.
 
 mod levels;
 mod open;
@@ -24,7 +24,7 @@ use super::{
 use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
-/// A picture whose header has been read and accepted.
+/// A picture with its header read and accepted.
 #[derive(Debug)]
 pub struct Opened<'a> {
     format: Format,
@@ -37,11 +37,11 @@ pub struct Opened<'a> {
     keeps_byte_orders: bool,
     /// The values between which levels are spread, if they are not the picture's own.
     range: Option<Range>,
-    /// How many levels samples are taken to have.
+    /// The number of levels that samples are taken to have.
     levels: LevelCount,
-    /// The level of samples that are none, if samples are levels.
+    /// The no-data value, if samples are levels.
     no_data: Option<f64>,
-    /// Which pixels count.
+    /// The mask of the pixels that count.
     mask: Option<Mask>,
     source: PictureSource<'a>,
     /// Bytes of the file in memory.
@@ -52,7 +52,7 @@ pub struct Opened<'a> {
     is_band: bool,
     /// Whether it is a page that leaves the others of its file.
     leaves: bool,
-    /// What may decode a codestream.
+    /// A device that may decode a codestream.
     decoder: Option<&'a dyn CodestreamDecoder>,
 }
 
@@ -62,12 +62,14 @@ impl<'a> Opened<'a> {
         self.format
     }
 
-    /// Returns the pages of the file if there are several; this is the first of them, and the others are for [`open_page`].
+    /// Returns the pages of the file if there are several.
+    ///
+    /// This is the first of them, and the others are for [`open_page`].
     pub fn take_pages(&mut self) -> Option<Pages> {
         self.pages.take()
     }
 
-    /// Returns the number of frames, if the picture is an animation: its frames lie below each other. Otherwise 1.
+    /// Returns the number of frames, which lie below each other, of an animation; otherwise 1.
     pub fn frames(&self) -> usize {
         self.source.facts().frames()
     }
@@ -77,19 +79,20 @@ impl<'a> Opened<'a> {
         self.written.frame(self.frames() as u32)
     }
 
-    /// Returns the bytes that the samples take in the file that a [`PageWriter`](super::PageWriter) writes, if that is known before they are
-    /// written.
+    /// Returns the bytes of the samples in a [`PageWriter`](super::PageWriter)'s file, if known.
     pub fn stored_page_bytes(&self) -> Option<u64> {
         self.source.facts().stored_bytes(&self.written, self.restored().is_some())
     }
 
-    /// Returns the layout that the pixels will have in the slot, if some do not count; otherwise it may have no alpha.
+    /// Returns the layout of the pixels in the slot, with alpha if some may not count.
     pub fn layout(&self) -> Layout {
         let layout = self.source.layout_in(self.gray);
         if self.may_hide() { uncounted::with_alpha(layout) } else { layout }
     }
 
-    /// Has pixels not count that a mask covers, which is as large as the picture or as a frame of it.
+    /// Adds a mask of pixels that do not count.
+    ///
+    /// It is as large as the picture or as a frame of it.
     #[must_use]
     pub fn with_mask(self, mask: Mask) -> Self {
         Self { mask: Some(mask), ..self }
@@ -100,7 +103,9 @@ impl<'a> Opened<'a> {
         self.mask.is_some() || self.no_data.is_some()
     }
 
-    /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file, or with alpha.
+    /// Returns the bytes of slot that [`Opened::decode`] needs.
+    ///
+    /// They are those of the pixels as they are in the file, or with alpha.
     pub fn slot_bytes(&self) -> usize {
         let bytes = self.stored_bytes().max(if self.may_hide() { self.layout().bytes() } else { 0 });
         usize::try_from(bytes).expect("within the limits, so it has an address")
@@ -111,14 +116,17 @@ impl<'a> Opened<'a> {
         self.slot_bytes() + self.chroma_bytes() as usize
     }
 
-    /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start: as far as they do in the file, so that whole
-    /// lines can be copied from one to the other.
+    /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start.
+    ///
+    /// It is as far as in the file, which lets whole lines be copied from one to the other.
     pub fn lead(&self) -> usize {
         if self.may_hide() { 0 } else { self.source.facts().lead() }
     }
 
-    /// Returns the bytes of heap that decoding takes beyond small change and what the budget allowed: for metadata, a JPEG's coefficients and
-    /// the like. It is no less than what encoding takes later, because memory is only released in between.
+    /// Returns the bytes of heap that decoding takes, beyond small change and the allowed budget.
+    ///
+    /// They are those of metadata, a JPEG's coefficients and the like. They are no less than
+    /// encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
         let facts = self.source.facts();
         let decoder = facts.heap_bytes();
@@ -136,7 +144,7 @@ impl<'a> Opened<'a> {
         kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }
 
-    /// Returns the form of samples that are no levels, if samples are made again of the levels, because the output has a place for them.
+    /// Returns the form of samples that are not levels, if the output restores them.
     fn restored(&self) -> Option<mapped::Form> {
         let has_place = match self.output {
             Format::Tiff => self.format != Format::Dicom,
@@ -160,25 +168,27 @@ impl<'a> Opened<'a> {
         self.source.facts().metadata().encoded(self.output)
     }
 
-    /// Returns whether it is a band whose samples are looked at for how many levels those of its picture have: see [`Decoded::used_bits`].
+    /// Returns whether levels are looked for in this band: see [`Decoded::used_bits`].
     pub fn looks_for_levels(&self) -> bool {
         let facts = self.source.facts();
         let depth = self.source_layout().depth;
         self.is_band && facts.mapped().is_none() && are_looked_for(self.levels, facts.stated(), depth)
     }
 
-    /// Returns whether levels are spread over the picture's own values, so that a level of another means something else.
+    /// Returns whether levels are spread over the picture's own values.
+    ///
+    /// Equal levels of two such pictures are different values.
     pub fn has_own_range(&self) -> bool {
         let form = self.source.facts().mapped().map(|form| form.with_levels(self.levels));
         self.range.is_none() && form.is_some_and(|form| form.ends.is_none())
     }
 
-    /// Returns how many levels samples are taken to have.
+    /// Returns the number of levels that samples are taken to have.
     pub fn levels(&self) -> LevelCount {
         self.levels
     }
 
-    /// Has samples have so many levels instead of those of the target.
+    /// Sets the number of levels, instead of the target's.
     #[must_use]
     pub fn with_levels(self, levels: LevelCount) -> Self {
         Self { levels, ..self }
@@ -193,33 +203,37 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Has [`Opened::decode`] leave 16-bit samples in the byte order of the file, and [`encode`](super::encode) expect them in that of the
-    /// output, where that saves work. [`Decoded::byte_orders`] says which these are, and that whoever changes the pixels in between has to
-    /// convert them.
+    /// Leaves 16-bit samples in the byte orders of the files, where that saves work.
+    ///
+    /// [`Opened::decode`] then delivers those of the input, and [`encode`](super::encode) expects
+    /// those of the output.
+    ///
+    /// [`Decoded::byte_orders`] has these orders; a program that changes the pixels in between has
+    /// to convert them.
     #[must_use]
     pub fn keep_byte_orders(self) -> Self {
         Self { keeps_byte_orders: true, ..self }
     }
 
-    /// Has a decoder be asked to decode a codestream before the CPU does.
+    /// Sets a decoder that is asked to decode a codestream before the CPU does.
     #[must_use]
     pub fn with_decoder(self, decoder: &'a dyn CodestreamDecoder) -> Self {
         Self { decoder: Some(decoder), ..self }
     }
 
-    /// Returns whether it has so many streams of deflate that a [`StreamCoder`](super::StreamCoder) may inflate them.
+    /// Returns whether it has enough streams of deflate for a [`StreamCoder`](super::StreamCoder).
     pub fn may_be_inflated(&self) -> bool {
         self.source.facts().may_be_inflated()
     }
 
-    /// Returns how its blocks are coded, if it is compressed as JPEG 2000, so that a [`CodestreamDecoder`] may decode it.
+    /// Returns its block coder if it is compressed as JPEG 2000, for a [`CodestreamDecoder`].
     pub fn block_coder(&self) -> Option<BlockCoder> {
         self.source.facts().block_coder()
     }
 
     fn byte_orders(&self) -> ByteOrders {
-        // Samples are made of levels in the machine's order, and levels of samples.
-        // A sample that would get the level of those without a value is moved off it in the machine's order.
+        // Samples are made of levels in the machine's order, and levels of samples. A sample that
+        // would get the level of those without a value is moved off it in the machine's order.
         let may_lack_values = self.source.facts().mapped().is_some_and(|form| form.no_data.is_some());
         let is_hidden = self.may_hide() || may_lack_values;
         let in_place = self.levels == LevelCount::Full && !is_hidden && self.restored().is_none();
@@ -236,12 +250,16 @@ impl<'a> Opened<'a> {
         ByteOrders { from, to }
     }
 
-    /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
-    /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
-    /// its own. It is dropped as soon as it is not needed any more. Idle cores may `help`, or cores and a device for streams.
+    /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes.
+    ///
+    /// Its contents are unspecified after an error. `workspace` is the memory that
+    /// [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
+    /// its own. It is dropped as soon as it is not needed any more. Idle cores may `help`, or cores
+    /// and a device for streams.
     ///
     /// # Errors
-    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
+    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture
+    /// is never returned.
     pub fn decode<'h>(
         self,
         slot: &mut [u8],
@@ -252,8 +270,10 @@ impl<'a> Opened<'a> {
         self.decode_as(false, &mut slot[..needed], workspace, help.into())
     }
 
-    /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an [`Opened::compressed`] one: the chroma planes
-    /// follow the pixels, [`Opened::planes_bytes`] in all, and the file itself follows them. `slot` must have room for all of it.
+    /// Decodes for a device that encodes the picture, which must be an [`Opened::compressed`] one.
+    ///
+    /// The chroma planes follow the pixels, [`Opened::planes_bytes`] in all, and the file itself
+    /// follows them. `slot` must have room for all of it.
     ///
     /// # Errors
     /// As for [`Opened::decode`].
@@ -320,10 +340,11 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// Returns what a GPU has to know to decode, equalize and encode the picture alone by this coder, if it can and the target allows it.
+    /// Returns the description for a GPU that does all work on the picture with this coder, if that
+    /// is possible.
     pub fn compressed(&self, target: &Target, coder: JpegCoder) -> Option<CompressedJpeg> {
         match (&self.source, self.levels) {
-            // Devices do not check samples, and know no mask.
+            // Devices do not check samples, and do not know masks.
             (PictureSource::Jpeg(_), LevelCount::Number(..256)) => None,
             (PictureSource::Jpeg(_), _) if self.may_hide() => None,
             (PictureSource::Jpeg(jpeg), _) => jpeg.compressed(target, coder),
@@ -331,9 +352,11 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU that decodes it by this coder. Gives `self` back if the
-    /// picture is not an [`Opened::compressed`] one, or is not worth showing to a GPU: its Huffman codes are invalid, or its entropy-coded
-    /// data has no end.
+    /// Copies the file unchanged into the front of `slot`, with room for it, for a GPU to decode
+    /// with this coder.
+    ///
+    /// Gives `self` back if the picture is not an [`Opened::compressed`] one, or is not worth
+    /// showing to a GPU: its Huffman codes are invalid, or its entropy-coded data has no end.
     ///
     /// # Errors
     /// Returns `self`.
@@ -378,7 +401,9 @@ impl<'a> Opened<'a> {
         if let PictureSource::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
     }
 
-    /// Refuses what the target cannot represent, and pixels and a file of `length` bytes that are over the limits.
+    /// Refuses a picture that the target cannot represent, or that is over the limits.
+    ///
+    /// `length` is that of its file.
     fn check(&self, limits: &Limits, length: u64, target: &Target) -> Result<(), CodecError> {
         if !target.splits {
             animation::check(self.frames(), self.format, self.output)?;
@@ -394,7 +419,7 @@ impl<'a> Opened<'a> {
         self.output.check(&self.written_frame())
     }
 
-    /// Refuses pixels and a file of so many bytes that are over the limits, such that each needs to be raised once.
+    /// Refuses pixels and a file over the limits, such that each limit needs to be raised once.
     fn check_limits(&self, limits: &Limits, length: u64) -> Result<(), CodecError> {
         let (mut layout, mut bytes) =
             (self.source_layout(), self.stored_bytes().saturating_add(self.chroma_bytes()));
@@ -408,7 +433,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Returns what the picture needs, if that can be told in numbers.
+    /// Returns the needs of the picture, if they can be expressed in numbers.
     fn needs(&self) -> Option<MemoryNeeds> {
         /// More than any machine has: sums of such numbers would overflow.
         const BEYOND: u64 = 1 << 48;

@@ -1,4 +1,4 @@
-//! Where bytes go: the buffer of a compressor, and a file from an offset on.
+//! Destinations of bytes: the buffer of a compressor, and a file from an offset on.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,13 +9,13 @@ use super::input::waiting_for_file;
 /// A buffer that bytes are appended to. It is reused without being zeroed again.
 #[derive(Default)]
 pub(super) struct Output {
-    /// The bytes that were appended, and spare room behind them.
+    /// The bytes that were appended, and spare room after them.
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl Output {
-    /// Forgets what was appended, but keeps the memory.
+    /// Forgets the bytes, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.filled = 0;
     }
@@ -40,7 +40,7 @@ impl Output {
         self.advance(bytes.len());
     }
 
-    /// Returns what was appended.
+    /// Returns the bytes that were appended.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.filled]
     }

@@ -1,5 +1,6 @@
-//! The pages of a file: a microscope's stack, a scanned document, the frames of a scan; or the bands of pictures that are too large to be in
-//! memory as a whole.
+//! The pages of a file, or the bands of pictures that are too large to be in memory as a whole.
+//!
+//! Pages are those of a microscope's stack, a scanned document, or the frames of a scan.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,7 +12,9 @@ use super::image_store::MediumRef;
 use super::volumes::{NoVolumes, Volumes};
 use super::{CodecError, Decoded, Format, Help, Target, bmp, dicom, png, pnm, tiff, zarr};
 
-/// The pages of a file that has several, in the order in which they are written, or the bands of its only picture or of each page, from top to bottom.
+/// The pages of a file that has several, or the bands of its only picture or of each page.
+///
+/// Pages are in the order in which they are written, bands from top to bottom.
 #[derive(Debug)]
 pub struct Pages {
     source: Source,
@@ -19,7 +22,7 @@ pub struct Pages {
     output: Format,
 }
 
-/// The pages of a file in each format that has some.
+/// The pages of a file, in each format that has pages.
 #[derive(Debug)]
 pub(super) enum Source {
     Tiff(tiff::Stack),
@@ -28,7 +31,7 @@ pub(super) enum Source {
     Bands(Bands),
 }
 
-/// The bands of pictures in each format that has some.
+/// The bands of pictures, in each format that has bands.
 #[derive(Debug)]
 pub(super) enum Bands {
     Tiff(tiff::Bands),
@@ -64,7 +67,7 @@ impl Bands {
         }
     }
 
-    /// Returns what makes pictures of them in a format that is written so.
+    /// Returns the writer that makes pictures of them in a format that is written in bands.
     fn writer(&self, output: Format) -> Writer {
         let rows = self.rows();
         match (output, self) {
@@ -77,7 +80,7 @@ impl Bands {
     }
 }
 
-/// Where a page is in a file of each format.
+/// The place of a page in a file, in each format.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Tiff(tiff::Place),
@@ -89,7 +92,9 @@ pub(super) enum Place {
 }
 
 impl Pages {
-    /// Returns the pages, after checking that files in the output format have some, or may be one of them if the target splits them.
+    /// Returns the pages, after a check of the output format.
+    ///
+    /// Its files must have pages, or may each be one of them if the target splits them.
     pub(super) fn new(
         source: Source,
         format: Format,
@@ -121,7 +126,7 @@ impl Pages {
         ))
     }
 
-    /// Returns the number of pages, which is two or more, but for an image that is a folder: that may have one.
+    /// Returns the number of pages: at least two, or one for an image that is a folder.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         match &self.source {
@@ -132,7 +137,7 @@ impl Pages {
         }
     }
 
-    /// Returns the number of pictures: of pages, if they are no bands.
+    /// Returns the number of pictures: of pages, unless they are bands.
     pub fn pictures(&self) -> usize {
         if let Source::Bands(bands) = &self.source { bands.pictures() } else { self.len() }
     }
@@ -152,7 +157,9 @@ impl Pages {
         self.height_of_bands().is_some()
     }
 
-    /// Returns whether people know their pictures by numbers: not that of a file with one, and not what an image in chunks is cut into.
+    /// Returns whether people know their pictures by numbers.
+    ///
+    /// They do not if the file has one picture, or if an image in chunks was cut into blocks.
     pub fn are_numbered(&self) -> bool {
         match &self.source {
             Source::Tiff(_) | Source::Dicom(_) => true,
@@ -171,8 +178,9 @@ impl Pages {
         self.bands().map(|bands| bands.height())
     }
 
-    /// Returns how many rows all bands but the last would have if up to `most` bytes of pixels were opened as a whole; none if each picture would be,
-    /// or they are no bands.
+    /// Returns the rows of all bands but the last, if `most` bytes of pixels need no bands.
+    ///
+    /// `None` if no picture would need bands then, or if these are not bands.
     pub fn rows_of_bands(&self, most: u64) -> Option<u32> {
         Some(self.bands()?.within(most)?.rows(0))
     }
@@ -182,10 +190,12 @@ impl Pages {
         self.bands().map_or(0, |bands| bands.first_row(self.band_of(index)))
     }
 
-    /// Returns the volumes whose slices the pages are: one for each channel and time, as far as the file tells.
+    /// Returns the volumes that the pages are slices of: one for each channel and time.
+    ///
+    /// Channels and times are known as far as the file describes them.
     ///
     /// # Errors
-    /// If it does not tell that of each page, if slices are missing, or if there are none.
+    /// If it does not describe each page, if slices are missing, or if there are no volumes.
     pub fn volumes(&self) -> Result<Volumes, NoVolumes> {
         match &self.source {
             Source::Tiff(stack) => stack.volumes(),
@@ -195,7 +205,7 @@ impl Pages {
         }
     }
 
-    /// Returns what writes the pages into one file.
+    /// Returns a writer of the pages into one file.
     pub fn writer(&self) -> PageWriter {
         let writer = match (&self.source, self.output) {
             (Source::Dicom(frames), Format::Dicom) => Writer::Dicom(frames.writer()),
@@ -207,22 +217,24 @@ impl Pages {
         PageWriter { writer }
     }
 
-    /// Returns of which channel a page is among those that are samples of one page in the file, if it has such: as the bands of a
-    /// satellite's scene.
+    /// Returns the channel of a page that is one of several samples, as of a satellite's scene.
     pub fn sample_channel(&self, index: usize) -> Option<u16> {
         if let Source::Tiff(stack) = &self.source { stack.sample_channel(index) } else { None }
     }
 
-    /// Returns whether several pages are of one channel, that of each is known, and a level of one means what it means in the others: frames of
-    /// a DICOM may be rescaled each in another way.
+    /// Returns whether several pages are of one known channel, with the same meaning of levels.
+    ///
+    /// Frames of a DICOM may each be rescaled in another way.
     pub fn share_channels(&self) -> bool {
         let channels: Option<HashSet<_>> = (0..self.len()).map(|page| self.channel(page)).collect();
         let may_differ = matches!(self.source, Source::Dicom(_));
         !may_differ && channels.is_some_and(|channels| channels.len() < self.pictures())
     }
 
-    /// Returns the number of the channel that a page is of, as the file's description tells; `None` if it tells of several and not of this page.
-    /// Channels may be pages of their own, or samples of a page that are no colours.
+    /// Returns the number of a page's channel, by the file's description.
+    ///
+    /// `None` if that has several channels, but none for this page. Channels may be pages of their
+    /// own, or samples of a page that are not colours.
     pub fn channel(&self, index: usize) -> Option<usize> {
         match &self.source {
             Source::Tiff(stack) => stack.channel(index),
@@ -259,18 +271,24 @@ enum Writer {
 }
 
 impl PageWriter {
-    /// Tells that the next page, in their order, has been opened, and how many bytes its samples will take if that is known
+    /// Announces that the next page, in their order, has been opened.
+    ///
+    /// `bytes` is the length of its samples in the output if that is known
     /// ([`Opened::stored_page_bytes`](super::Opened::stored_page_bytes)).
     pub fn announce(&self, bytes: Option<u64>) {
         match &self.writer {
             Writer::Tiff(writer) => writer.announce(bytes),
-            // All frames are of one length, rows have their places or wait for those above, and chunks are files of their own.
+            // All frames are of one length, rows have their places or wait for the rows above, and
+            // chunks are files of their own.
             Writer::Dicom(_) | Writer::Pnm(_) | Writer::Png(_) | Writer::Bmp(_) | Writer::Zarr(_) => {}
         }
     }
 
-    /// Returns how many samples page `index` has if it is in `out` already: an image that is a folder may be gone on with after the process that
-    /// wrote it was killed. Such a page is not to be written. What lies in the folder must be of the same pages with the same samples.
+    /// Returns the number of samples of page `index` if it is in `out` already.
+    ///
+    /// An image that is a folder may be gone on with after the process that wrote it was killed.
+    /// Such a page is not to be written. The folder's content must be of the same pages with the
+    /// same samples.
     ///
     /// # Errors
     /// When the folder cannot be read or written to.
@@ -281,11 +299,13 @@ impl PageWriter {
         }
     }
 
-    /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
-    /// written. Both are files of this writer alone, empty at first; of an
-    /// image that is a folder, `out` is a folder that is empty or holds pages that were [kept](Self::kept), or another store. Returns the bytes of the
-    /// file, or those that were written to the image, once all pages are in it. The encoder works
-    /// in the slot, so its contents are lost. Idle cores may `help`, or cores and a device for streams.
+    /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`.
+    ///
+    /// It goes to `spill` until the pages before it are written. Both are files of this writer
+    /// alone, empty at first; for an image that is a folder, `out` is a folder that is empty or
+    /// holds pages that were [kept](Self::kept), or another store. Returns the bytes of the file,
+    /// or of the output written to the image, once all pages are in it. The encoder works in the
+    /// slot, and its contents are lost. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors
     /// As for [`encode`](super::encode).

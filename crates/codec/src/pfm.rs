@@ -1,6 +1,8 @@
-//! PFM: PNM's form for floats of 32 bits (<https://www.pauldebevec.com/Research/HDR/PFM/>, <https://netpbm.sourceforge.net/doc/pfm.html>).
+//! PFM: PNM's form for floats of 32 bits.
 //!
-//! Rows are stored from bottom to top. The scale, whose sign tells the byte order, comes back as it was written.
+//! Source: <https://www.pauldebevec.com/Research/HDR/PFM/>,
+//! <https://netpbm.sourceforge.net/doc/pfm.html>. Rows are stored from bottom to top. The sign of
+//! the scale is the byte order, and the scale comes back as it was written.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -15,7 +17,7 @@ use super::{CodecError, Decoded, Format, Limits, Mapped, Metadata, Native as Any
 use crate::cores::Cores;
 use equalize::Layout;
 
-/// What is remembered of a PFM for writing it back.
+/// The part of a PFM's header that is written back.
 #[derive(Clone, Debug)]
 pub(super) struct Native {
     scale: String,
@@ -28,11 +30,11 @@ pub(super) struct Source<'a> {
     header: Header,
     /// The offset of the samples.
     start: u64,
-    /// The value of samples that are none.
+    /// The no-data value.
     no_data: Option<f64>,
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Debug, PartialEq)]
 struct Header {
     colours: usize,
@@ -92,7 +94,8 @@ impl<'a> Source<'a> {
         let file = Reader::new(file, buffer, limits, budget)?;
         let mut start = header.length as u64;
         let raster = header.row_bytes().saturating_mul(header.height.into());
-        // Only the length of the file tells a line end of two bytes from one before a sample whose first byte is 10.
+        // Only the length of the file distinguishes a line end of two bytes from one before a
+        // sample that begins with byte 10.
         start += u64::from(written_on_windows && file.file_bytes().checked_sub(raster) == Some(start + 1));
         Ok(Self { file, header, start, no_data })
     }
@@ -168,7 +171,7 @@ fn at_once(row: u64) -> usize {
     (BAND as u64 / row).max(1) as usize
 }
 
-/// Reverses the order of rows, and converts samples from the byte order that the scale tells to the machine's, or back.
+/// Reverses the order of rows, and converts between the byte order of the scale and the machine's.
 fn turn(samples: &mut [u8], row: usize, scale: &str) {
     let rows = samples.len() / row;
     let (above, below) = samples.split_at_mut(rows / 2 * row);

@@ -1,7 +1,10 @@
-//! PNG. The `png` crate handles the chunk structure, and decodes pictures that are interlaced or have to be expanded; all other rows are
-//! decoded, and all rows encoded, by the modules here. Palettes become RGB, transparent colours become alpha, depths below 8 become 8;
-//! output is neither interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged. One that is large is read,
-//! and any picture written, in bands of rows ([`bands`]).
+//! PNG.
+//!
+//! The `png` crate handles the chunk structure, and decodes pictures that are interlaced or have to
+//! be expanded; all other rows are decoded, and all rows encoded, by the modules here. Palettes
+//! become RGB, transparent colours become alpha, depths below 8 become 8; output is neither
+//! interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged.
+//! A large picture is read, and any picture written, in bands of rows ([`bands`]).
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
@@ -36,7 +39,7 @@ pub(super) use chunks::{ended, without_data};
 use frames::Frames;
 use metadata::Parts;
 
-/// What is remembered of a PNG for writing it back.
+/// The part of a PNG that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     /// The chunks to pass on, in the source's order.
@@ -62,7 +65,9 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the chunk structure, and decompresses nothing but metadata, to learn their length; `bytes` is the whole file.
+    /// Reads the chunk structure of `bytes`, the whole file.
+    ///
+    /// Only metadata are decompressed, to learn their length.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         if chunks::is_apples(bytes) {
             return Err(CodecError::unsupported(
@@ -76,11 +81,12 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, chunks, metadata, frames })
     }
 
-    /// Returns what decodes the file, after reading what precedes the image data.
+    /// Returns a decoder of the file, after reading the chunks before the image data.
     fn reader(&self) -> Result<Reader<Cursor<&'a [u8]>>, CodecError> {
         let layout = &self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
-        // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
+        // A few rows, the memory for chunks that are not used here, and the decoder's buffer for
+        // EXIF, which doubles.
         let row = layout.width as usize * 8;
         let exif = 2 * self.exif_bytes() as usize;
         decoder.set_limits(Limits { bytes: (4 << 20) + 4 * row + exif });
@@ -102,7 +108,7 @@ impl<'a> Source<'a> {
 }
 
 impl Describe for Source<'_> {
-    /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate reads into a buffer and copies.
+    /// Returns the bytes of heap for decoding: for rows, and for EXIF in a buffer and a copy.
     fn heap_bytes(&self) -> u64 {
         let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
         heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames
@@ -145,7 +151,8 @@ impl Decode for Source<'_> {
         let mut reader = self.reader()?;
         match self.chunks.rows {
             Some(data) if unfilter::is_fast() => {
-                // Reads on to the end of the file, and verifies the checksums of all critical chunks.
+                // Reads on to the end of the file, and verifies the checksums of all critical
+                // chunks.
                 reader.finish().map_err(decode_error)?;
                 let step = layout.pixel_bytes();
                 rows::decode(data, layout.width as usize * step, step, slot).map_err(malformed)?;
@@ -167,8 +174,10 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Returns the bytes of the rows that a decoder or encoder holds besides the pixels. For an encoder those are a row filtered in two ways, a
-/// strip, the zeros above the first row, and output of up to one and a half rows. What helpers take is bounded by [`Cores`].
+/// Returns the bytes of the rows that a decoder or encoder holds in addition to the pixels.
+///
+/// For an encoder those are a row filtered in two ways, a strip, the zeros above the first row, and
+/// output of up to one and a half rows. The memory of helpers is bounded by [`Cores`].
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
@@ -218,7 +227,7 @@ fn write(
     writer.finish()
 }
 
-/// Writes what precedes the image data of a picture of this layout.
+/// Writes the chunks before the image data of a picture of this layout.
 fn begin<W: Write>(decoded: &Decoded, layout: &Layout, out: W) -> Result<::png::Writer<W>, EncodingError> {
     let mut info = Info::with_size(layout.width, layout.height);
     (info.color_type, info.bit_depth) = colour_type(layout);

@@ -1,8 +1,10 @@
 //! PBM, PGM, PPM and PAM (netpbm's formats; <https://netpbm.sourceforge.net/doc/>).
 //!
-//! Binary pixels are read from the file straight into the slot and written straight from it. Samples whose maxval is neither 255 nor 65535
-//! are scaled to the full range of their depth, rounding halves up, so that distinct values stay distinct. Output has maxval 255 or 65535, or that of
-//! fewer levels, and the binary form: P5, P6, or P7 if the source is P7 or has alpha. A file of several pictures is refused.
+//! Binary pixels are read from the file straight into the slot and written straight from it.
+//! Samples with a maxval other than 255 and 65535 are scaled to the full range of their depth,
+//! rounding halves up, which keeps distinct values distinct. Output has maxval 255 or 65535, or
+//! that of fewer levels, and the binary form: P5, P6, or P7 if the source is P7 or has alpha. A
+//! file of several pictures is refused.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -22,7 +24,7 @@ mod header;
 pub(super) use bands::{Bands, Place, Writer};
 use header::{Header, Raster, blank};
 
-/// What is remembered of a PNM for writing it back.
+/// The part of a PNM that is needed for writing it back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Native {
     pam: bool,
@@ -34,7 +36,7 @@ pub(super) struct Source<'a> {
     header: Header,
     /// The offset of the raster in the file.
     start: usize,
-    /// The bytes behind the header that have been read: all of a text raster, the beginning of a binary one.
+    /// The bytes read after the header: all of a text raster, the beginning of a binary one.
     body: &'a [u8],
     file: &'a mut File,
     /// The rows that are decoded, if they are not all.
@@ -60,22 +62,24 @@ impl<'a> Source<'a> {
         if matches!(header.raster, Raster::Text | Raster::TextBits) {
             read_rest(file, buffer, limits, budget)?;
         } else if buffer[start - 1..].starts_with(b"\r\n") {
-            // A header written in text mode on Windows ends in two bytes. Only the length of the file tells it from a header before a
-            // raster whose first byte is 10.
+            // A header written in text mode on Windows ends in two bytes. Only the length of the
+            // file distinguishes it from a header before a raster that begins with byte 10.
             let behind = file.metadata()?.len().saturating_sub(start as u64);
             start += usize::from(behind == header.raster_bytes() + 1);
         }
         Ok(Self { header, start, body: &buffer[start..], file, band: None })
     }
 
-    /// Returns the bands that it is cut into if it is large enough for that: those of a text cannot be found. No band divides `unit` rows.
+    /// Returns the bands that it is cut into if it is large enough.
+    ///
+    /// Those of a text cannot be found. No band divides `unit` rows.
     pub(super) fn bands(&self, unit: u32, cut: Cut) -> Option<Bands> {
         let layout = self.header.layout;
         let rows = cut.rows((layout.width, layout.height), layout.bytes(), unit)?;
         self.is_binary().then_some(Bands { rows })
     }
 
-    /// Has a band of it alone be decoded.
+    /// Restricts decoding to a band of it.
     pub(super) fn narrow(self, band: Place) -> Self {
         Self { band: Some(band), ..self }
     }
@@ -84,7 +88,7 @@ impl<'a> Source<'a> {
         matches!(self.header.raster, Raster::Binary | Raster::Bits)
     }
 
-    /// Fills `raster` with the rows that are decoded, and checks that nothing follows the last one.
+    /// Fills `raster` with the decoded rows; after the last one, checks the end of the file.
     fn read_rows(self, raster: &mut [u8]) -> Result<(), CodecError> {
         let Some(Place { first, count }) = self.band else { return self.read_binary(raster) };
         let (all, height) = (self.header.raster_bytes(), self.header.layout.height);
@@ -97,7 +101,7 @@ impl<'a> Source<'a> {
         if first + count < height { Ok(()) } else { check_end_of(&[], self.file) }
     }
 
-    /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
+    /// Fills `raster` from the bytes that have been read and from the file, and checks its end.
     fn read_binary(self, raster: &mut [u8]) -> Result<(), CodecError> {
         let ready = self.body.len().min(raster.len());
         raster[..ready].copy_from_slice(&self.body[..ready]);
@@ -115,7 +119,7 @@ impl Describe for Source<'_> {
         Layout { height: self.band.map_or(layout.height, |band| band.count), ..layout }
     }
 
-    /// Returns what maxval says of the levels, which are spread over the range.
+    /// Returns the levels by maxval, which are spread over the range.
     fn stated(&self) -> Option<Stated> {
         Some(Stated { top: self.header.maxval, place: StatedPlace::Spread })
     }
@@ -148,7 +152,8 @@ impl Decode for Source<'_> {
                 to_full_range(slot, layout.depth, maxval, wanted.byte_order)?;
             }
             Raster::Bits => {
-                // The packed rows go to the end of the slot and are unpacked from there to its front.
+                // The packed rows go to the end of the slot and are unpacked from there to its
+                // front.
                 let packed = layout.width.div_ceil(8) as usize * layout.height as usize;
                 let at = slot.len() - packed;
                 self.read_rows(&mut slot[at..])?;
@@ -183,7 +188,7 @@ fn stored<'s>(decoded: &Decoded, slot: &'s mut [u8]) -> &'s [u8] {
     pixels
 }
 
-/// Returns the header of a decoded picture, all of which has this layout.
+/// Returns the header of a decoded picture; the whole of it has this layout.
 fn header_of(decoded: &Decoded, layout: &Layout) -> String {
     let pam = matches!(decoded.native, AnyNative::Pnm(Native { pam: true }));
     header_for(layout, decoded.scale.top_written(layout.depth), pam)
@@ -205,7 +210,9 @@ fn header_for(layout: &Layout, maxval: u16, pam: bool) -> String {
     )
 }
 
-/// Checks what follows the pixels: white space and zeros are padding; anything else would be lost, so it is an error.
+/// Checks the bytes after the pixels.
+///
+/// White space and zeros are padding; anything else would be lost, and is an error.
 pub(super) fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0).count()..];
     match rest {
@@ -218,7 +225,9 @@ pub(super) fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     }
 }
 
-/// Checks what is left of a file behind the pixels, of which the first bytes may be there already: as much of it as a head has.
+/// Checks the rest of a file after the pixels, as much of it as a head has.
+///
+/// Its first bytes may be `ready`.
 fn check_end_of(ready: &[u8], file: &mut File) -> Result<(), CodecError> {
     let mut rest = vec![0; HEAD as usize];
     let there = ready.len().min(rest.len());
@@ -232,8 +241,11 @@ fn check_text_end(rest: &[u8]) -> Result<(), CodecError> {
     check_end(&rest[blank(rest)..])
 }
 
-/// Scales samples of `0..=maxval` to the full range of the depth, and converts 16-bit ones from big-endian to this byte order. What is
-/// scaled has to be in the machine's.
+/// Scales samples of `0..=maxval` to the full range of the depth, in this byte order.
+///
+/// 16-bit samples are big-endian before.
+///
+/// Samples to be scaled have to be in the machine's order.
 fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16, order: ByteOrder) -> Result<(), CodecError> {
     let mut highest = 0;
     match depth {
@@ -268,7 +280,7 @@ fn widen_16(sample: u16, maxval: u16) -> u16 {
     rescale(u32::from(sample), u32::from(maxval), 65535).min(65535) as u16
 }
 
-/// Reads decimal samples into `slot`; returns what follows them.
+/// Reads decimal samples into `slot`; returns the rest of the text.
 fn read_numbers<'t>(
     mut text: &'t [u8],
     depth: Depth,
@@ -302,7 +314,7 @@ fn read_numbers<'t>(
     Ok(text)
 }
 
-/// Reads the digits of a P1, which need no space between them; returns what follows them.
+/// Reads the digits of a P1, which need no space between them; returns the rest of the text.
 fn read_digits<'t>(mut text: &'t [u8], slot: &mut [u8]) -> Result<&'t [u8], CodecError> {
     for sample in slot {
         text = &text[blank(text)..];

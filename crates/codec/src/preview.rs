@@ -1,6 +1,7 @@
 //! Small versions of pictures, as people see them: upright, in their colours.
 //!
-//! They are made of what is in the slot, and of what a JPEG keeps beside it, so that nothing is decoded for them alone.
+//! They are made of the pixels in the slot, and of the chroma that a JPEG keeps outside it, which
+//! saves a decoding of their own.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,7 @@ const LONGEST_PROFILE: usize = 4 << 10;
 /// A small version of a picture, of 8 bits.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// How its samples lie.
+    /// The layout of its samples.
     pub layout: Layout,
     /// The samples.
     pub samples: Vec<u8>,
@@ -26,9 +27,11 @@ pub struct Preview {
 }
 
 impl Decoded {
-    /// Returns a small version of the picture in the slot, or of the first frame there, no side of which is longer than `longest`: before devices
-    /// work on it, or if it `is_done` as it will be in the output. Gray samples of 16 bits are spread from the least to the greatest, as viewers do.
-    /// `None` if pixels that do not count have lost something for the time being, so that only the files show them.
+    /// Returns a small version of the picture, or its first frame, of at most `longest` a side.
+    ///
+    /// The picture is as before the devices' work or, if it `is_done`, as in the output. Gray
+    /// samples of 16 bits are spread from the least to the greatest, as in viewers. `None` while
+    /// pixels that do not count have lost some of their samples: then only the files show them.
     pub fn preview(&self, slot: &[u8], target: &Target, is_done: bool, longest: u32) -> Option<Preview> {
         if self.uncounted.is_some() {
             return None;
@@ -119,7 +122,7 @@ impl Preview {
         Ok(png)
     }
 
-    /// Returns it as a JPEG, with what is transparent on white.
+    /// Returns it as a JPEG, with transparent parts on white.
     ///
     /// # Errors
     /// If it cannot be encoded.
@@ -167,7 +170,7 @@ fn means(pixels: &[u8], layout: &Layout, order: ByteOrder, step: usize) -> Vec<u
     means.finish()
 }
 
-/// Spreads colours over 8 bits, from the least to the greatest that is visible. Alpha stays what it is.
+/// Spreads colours over 8 bits, from the least to the greatest visible one; alpha stays.
 fn spread(means: &[u16], pixel: Pixel) -> Vec<u8> {
     let (channels, colours) = (pixel.channels(), pixel.colour_channels());
     let visible = || means.chunks_exact(channels).filter(|pixel| pixel.get(colours) != Some(&0));
@@ -181,7 +184,9 @@ fn spread(means: &[u16], pixel: Pixel) -> Vec<u8> {
     spread.collect()
 }
 
-/// Returns red, green and blue of luma and the chroma of a JPEG (JFIF 1.02), each luma of which is the mean of a square of `step` pixels.
+/// Returns red, green and blue of luma and the chroma of a JPEG (JFIF 1.02).
+///
+/// Each luma is the mean of a square of `step` pixels.
 fn rgb(luma: &[u8], layout: &Layout, chroma: &[jpeg::SmallPlane; 2], step: usize) -> Vec<u8> {
     const BITS: i32 = 16;
     let across = layout.width as usize;
@@ -211,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_picture_is_turned_as_exif_asks_for() {
-        // EXIF 3.0, 4.6.5.1.6: where the 0th row and the 0th column of what is stored are to be seen.
+        // EXIF 3.0, 4.6.5.1.6: where the 0th row and the 0th column of the stored picture are to be
+        // seen.
         for (orientation, width, samples) in [
             (1, 3, [1, 2, 3, 4, 5, 6]),
             (2, 3, [3, 2, 1, 6, 5, 4]),

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The values between which a picture's levels are spread, if they are not its own least and greatest.
+/// The values between which levels are spread, if they are not the picture's extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// What they are in, if they are not as they are stored; DICOM's rescaling tells.
+    /// The unit of the values, if they are not as stored: a rescaled one of DICOM.
     pub(crate) unit: Option<Unit>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Unit {
 impl Unit {
     const ALL: [Self; 2] = [Self::Hounsfield, Self::Activity];
 
-    /// Returns what stands behind values of this unit.
+    /// Returns the suffix of values of this unit.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Hounsfield => "hu",
@@ -34,12 +34,14 @@ impl Unit {
 }
 
 impl Range {
-    /// Returns the range between two finite values, the first of which is less.
+    /// Returns the range between two finite values, if the first is less.
     pub fn new(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high, unit: None })
     }
 
-    /// Returns the range with ends of few digits, at most a hundredth of its width farther out; `None` if that is no range.
+    /// Returns the range with ends of few digits, at most a hundredth of its width farther out.
+    ///
+    /// `None` if that is not a range.
     pub(crate) fn rounded(self) -> Option<Self> {
         let digits = 2 - (self.high - self.low).log10().floor() as i32;
         let unit = 10_f64.powi(-digits);
@@ -47,7 +49,7 @@ impl Range {
         Self::new(round((self.low / unit).floor())?, round((self.high / unit).ceil())?)
     }
 
-    /// Returns the least range that has these in it, of values without a unit, as far as there are any.
+    /// Returns the least range that includes all of these, without a unit; `None` without ranges.
     pub fn of_all(ranges: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         ranges.into_iter().flatten().reduce(|one, other| Self {
             low: one.low.min(other.low),
@@ -70,7 +72,7 @@ impl FromStr for Range {
     fn from_str(text: &str) -> Result<Self, String> {
         let ends = text.trim().split_once("..");
         let numbers = ends.and_then(|(low, high)| Some((parse_end(low)?, parse_end(high)?)));
-        // The unit is that of both, and need not be said of the lower one.
+        // The unit is that of both, and may be left out after the lower one.
         let range = numbers
             .filter(|(low, high)| low.1.is_none() || low.1 == high.1)
             .and_then(|((low, _), (high, unit))| Some(Self { unit, ..Self::new(low, high)? }));

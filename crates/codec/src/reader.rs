@@ -1,4 +1,4 @@
-//! A file that is read at any offset, so that pixels go from it straight into the slot.
+//! A file that is read at any offset, with pixels going from it straight into the slot.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         waiting_for_file(|| self.file.read_exact_at(further, offset + known.len() as u64))
     }
 
-    /// Returns what is in memory from an offset on.
+    /// Returns the bytes in memory from an offset on.
     fn ready(&self, offset: u64) -> &[u8] {
         let skipped = offset.checked_sub(self.start).and_then(|skipped| usize::try_from(skipped).ok());
         skipped.and_then(|skipped| self.window.get(skipped..)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Remarks on pictures that were written: nothing failed, but not everything is as it was.
+//! Remarks on pictures that were written without an error, but not with all that they had.
 
 use serde::{Serialize, Serializer};
 
@@ -6,7 +6,7 @@ use super::mapped::Mapped;
 use super::tiff::exif_has_resolution;
 use super::{Decoded, Format, Metadata, Native, Other, QuantizationError, Target, jpeg};
 
-/// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
+/// A remark on a picture that was written: no failure, but a difference from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remark {
@@ -18,36 +18,38 @@ pub enum Remark {
     WithoutPreviews,
     /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
     PartOfXmp,
-    /// A profile, EXIF, XMP or OME-XML was left out, because the new format has no place for it, or because it is for other pixels: a
-    /// profile for RGB means nothing for gray.
+    /// A profile, EXIF, XMP or OME-XML was left out.
+    ///
+    /// The new format has no place for it, or it is for other pixels: a profile for RGB is
+    /// meaningless for gray.
     WithoutMetadata,
     /// The resolution was left out, because the new format has no place for it.
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
-    /// Smaller versions of a picture in a TIFF (overviews, thumbnails) were left out, as they were made for the old contrast.
+    /// Overviews and thumbnails in a TIFF were left out, as they were made for the old contrast.
     WithoutOverviews,
     /// Masks in a TIFF were left out.
     WithoutMasks,
     /// The photographs of a slide's label and glass were left out.
     WithoutLabels,
-    /// A TIFF's OME-XML tells of pictures in other files too.
+    /// A TIFF's OME-XML also describes pictures in other files.
     OneOfSeries,
     /// A TIFF's OME-XML only names another file, in which its metadata are.
     MetadataElsewhere,
     /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
     Sparse,
-    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
+    /// A TIFF's channel other than colour and alpha was left out, for lack of a place for it.
     WithoutChannel,
-    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
+    /// A TIFF's channel that is neither colour nor alpha was kept as it was, not equalized.
     ChannelAsItWas,
-    /// Samples that are no levels (signed, long or floats) were written as levels, spread over the whole range.
+    /// Signed, long or float samples were written as levels, spread over the whole range.
     NowLevels,
-    /// A few samples stretch the range of values over which levels are spread, so that the others have few levels.
+    /// A few samples stretch the range that levels are spread over, and leave few for the others.
     StretchedRange,
-    /// Every pixel is fully transparent, so that none counts.
+    /// Every pixel is fully transparent, and all are left out of the counts.
     Invisible,
-    /// Every pixel is without a value (not a number, infinite, or no data) or fully transparent, so that none counts.
+    /// Every pixel is without a value (not a number, infinite, or no data) or fully transparent.
     NoValues,
     /// A CMYK picture was written as RGB.
     NowRgb,
@@ -58,12 +60,12 @@ pub enum Remark {
     /// Frames of a GIF have fewer colours than they should.
     #[serde(untagged)]
     FewerColours(QuantizationError),
-    /// Bytes behind the end of a JPEG were left out, which are nothing that is known.
+    /// Unknown bytes after the end of a JPEG were left out.
     #[serde(untagged)]
     WithoutBytes(BytesBehind),
 }
 
-/// How many bytes followed the end of a picture.
+/// The number of bytes after the end of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BytesBehind(pub u64);
 
@@ -75,10 +77,10 @@ impl Serialize for BytesBehind {
 }
 
 impl Decoded {
-    /// Returns what is worth telling once the picture is written.
+    /// Returns the remarks on the picture once it is written.
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
-        // What is shown was never anything but levels.
+        // Samples that are written as they are shown were never anything but levels.
         let is_shown = matches!(&self.native, Native::Dicom(native) if native.is_shown());
         let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores && mapped.changes_kind());
         let now_levels = now_levels && !is_shown;
@@ -125,7 +127,7 @@ impl Decoded {
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
         let may_lack_values = self.mapped.is_some() || self.no_data.is_some();
         let none_counts = if may_lack_values { Remark::NoValues } else { Remark::Invisible };
-        // Of a band that says nothing of the picture.
+        // A band is not the picture.
         let invisible = (self.is_invisible && !self.is_band).then_some(none_counts);
         let levels = now_levels.then_some(Remark::NowLevels);
         let had_inks = match &self.native {
@@ -160,8 +162,10 @@ impl Decoded {
             || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
-    /// Returns whether the picture has a resolution that a format has no place for, or none for so large a number, and that the EXIF written
-    /// there does not state either.
+    /// Returns whether the picture loses its resolution in a format.
+    ///
+    /// It does if the format has no place for it, or no place for so large a number, and if the
+    /// EXIF written there does not state it either.
     fn loses_resolution(&self, to: Format) -> bool {
         let Metadata { exif, resolution: Some(resolution), .. } = &self.metadata else { return false };
         let has_place = match (&self.native, to) {

@@ -1,4 +1,4 @@
-//! What the formats can hold.
+//! The layouts that the formats can hold.
 
 use super::{CodecError, Format};
 use equalize::{Depth, Layout};

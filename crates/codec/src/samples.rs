@@ -20,7 +20,9 @@ pub(super) fn swap_bytes(samples: &mut [u8], bytes: usize) {
     }
 }
 
-/// Moves the first `kept` bytes of every pixel of `pixel` bytes together at the front. Both are whole 16-bit samples, or neither has to be.
+/// Moves the first `kept` bytes of every pixel of `pixel` bytes together at the front.
+///
+/// Either both are whole 16-bit samples, or neither has to be.
 pub(super) fn drop_last(samples: &mut [u8], pixel: usize, kept: usize) {
     fn of<T: Copy>(samples: &mut [T], pixel: usize, kept: usize) {
         for at in 0..samples.len() / pixel {
@@ -36,16 +38,18 @@ pub(super) fn drop_last(samples: &mut [u8], pixel: usize, kept: usize) {
     }
 }
 
-/// Scales a `value` of `0..=from` to the range `0..=to`, rounding halves up. Distinct values stay distinct when `to >= from`.
+/// Scales a `value` of `0..=from` to the range `0..=to`, rounding halves up.
+///
+/// Distinct values stay distinct when `to >= from`.
 pub(super) const fn rescale(value: u32, from: u32, to: u32) -> u32 {
     ((2 * value as u64 * to as u64 + from as u64) / (2 * from as u64)) as u32
 }
 
-/// Unpacks samples of `bits` bits, scaled to the full range of 8 bits or, where `bits` is above 8, of 16 bits. The packed samples (of 1 to
-/// 15 bits, most significant bit first, each row starting on a byte) occupy `samples` from `at` to its end; the unpacked ones go to its
-/// front.
+/// Unpacks samples of `bits` bits, scaled to the full range of 8 bits, or of 16 if they are longer.
 ///
-/// A packed row is never longer than an unpacked one, so the rows still to be unpacked lie behind the unpacked ones.
+/// The packed samples (of 1 to 15 bits, most significant bit first, each row starting on a byte)
+/// occupy `samples` from `at` to its end; the unpacked ones go to its front. A packed row is never
+/// longer than an unpacked one: the rows still to be unpacked lie after the unpacked ones.
 pub(super) fn unpack(samples: &mut [u8], at: usize, per_row: usize, bits: u32) {
     let bytes = if bits > 8 { 2 } else { 1 };
     let packed_bytes = (per_row * bits as usize).div_ceil(8);
@@ -84,7 +88,7 @@ pub(super) mod tests {
         (0..length).map(next).collect()
     }
 
-    /// Bytes like those that TIFF's predictor leaves of a photograph: small numbers of either sign.
+    /// Bytes such as TIFF's predictor leaves of a photograph: small numbers of either sign.
     pub(crate) fn differences(length: usize) -> Vec<u8> {
         let sum = |four: &[u8]| four.iter().map(|&byte| i32::from(byte) - 128).sum::<i32>() / 24;
         noise(4 * length, 1).chunks(4).map(|four| sum(four) as u8).collect()

@@ -2,18 +2,20 @@
 
 use equalize::{Pixel, simd};
 
-/// So many rows of a box are enough for a mean.
+/// Rows of a box that are enough for a mean.
 const ROWS: usize = 3;
 
-/// Means of boxes of samples, of rows that come one by one; of high boxes, of rows that are evenly spread.
+/// Means of boxes of samples, from rows that come one by one.
+///
+/// Of high boxes, only evenly spread rows are added.
 pub(super) struct Means {
     pixel: Pixel,
     /// Pixels of a box across and down.
     across: usize,
     down: usize,
-    /// One of how many rows counts.
+    /// The step between rows that are added.
     every: usize,
-    /// The sums of the rows of a box that count, and how many pixels of them are visible.
+    /// The sums of the box's rows that are added, and the number of their visible pixels.
     sums: Vec<u32>,
     visible: Vec<u32>,
     /// The rows of the box that have come.
@@ -22,7 +24,7 @@ pub(super) struct Means {
 }
 
 impl Means {
-    /// Takes rows of so many pixels.
+    /// Takes rows of `width` pixels.
     pub(super) fn new(width: usize, pixel: Pixel, (across, down): (usize, usize)) -> Self {
         let visible = vec![0; if pixel.has_alpha() { width } else { 0 }];
         let sums = vec![0; width * pixel.channels()];
@@ -34,7 +36,7 @@ impl Means {
     pub(super) fn add<S: Copy + Into<u32>>(&mut self, row: &[S]) {
         let Self { pixel, sums, visible, .. } = self;
         if !self.rows.is_multiple_of(self.every) {
-            // The others are enough.
+            // The other rows are enough.
         } else if pixel.has_alpha() {
             let channels = pixel.channels();
             let pixels = row.chunks_exact(channels).zip(sums.chunks_exact_mut(channels));

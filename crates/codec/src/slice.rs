@@ -1,17 +1,17 @@
-//! Where the slices of a DICOM series lie (PS3.3, C.7.6.2.1.1), and the order that follows.
+//! Positions of the slices of a DICOM series (PS3.3, C.7.6.2.1.1), and their order.
 
-/// Positions nearer to each other than this, in millimetres, are one: they are written in few digits.
+/// Positions nearer to each other than this, in mm, are one: they are written in few digits.
 const STEP: f64 = 1e-4;
 
 /// Directions that differ by no more than this in any coordinate are one.
 const SAME_DIRECTION: f64 = 1e-3;
 
-/// A file of a series: where it lies in space, and its number.
+/// A file of a series: its position in space, and its number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
     /// The UID of its series.
     pub series: String,
-    /// Where its first pixel lies, in millimetres.
+    /// The position of its first pixel, in millimetres.
     pub(crate) position: Option<[f64; 3]>,
     /// The directions of its rows and of its columns.
     pub(crate) orientation: Option<[f64; 6]>,
@@ -24,28 +24,30 @@ pub struct Slice {
 pub struct SliceOrder {
     /// The slices, as indices of those that were given.
     pub indices: Vec<usize>,
-    /// What tells it.
+    /// The property that they are ordered by.
     pub by: OrderedBy,
-    /// Two slices at one place, if any are.
+    /// Two slices at one place, if there are any.
     pub same: Option<(usize, usize)>,
-    /// How many slices seem to be missing, and the slices between which the first of them are.
+    /// The number of slices that seem to be missing, and the slices around the first gap.
     pub missing: Option<(usize, (usize, usize))>,
 }
 
-/// What tells the order of slices.
+/// The property that slices are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderedBy {
-    /// Where they lie along the normal of their planes.
+    /// Their positions along the normal of their planes.
     Position,
     /// Their InstanceNumbers.
     Number,
-    /// Nothing that they say.
+    /// Neither: the order in which they were given.
     Nothing,
 }
 
 impl Slice {
-    /// Returns the order of the slices of one volume, in which no two have the same place: along the normal of their planes if they have one in
-    /// common, or else by their numbers.
+    /// Returns the order of the slices of one volume, each with a place of its own.
+    ///
+    /// The places are along the normal of their planes if they have one in common, or else their
+    /// numbers.
     pub fn order_of_volume(slices: &[Self]) -> SliceOrder {
         let (by, places) = match (along_normal(slices), numbers(slices)) {
             (Some(places), _) => (OrderedBy::Position, places),
@@ -59,9 +61,11 @@ impl Slice {
         SliceOrder { same, missing: missing(&steps), indices, by }
     }
 
-    /// Returns the order of the slices of a series, as indices of these: along the normal of their planes, if all lie in planes of one
-    /// orientation, and by their numbers where positions are equal; or else by their numbers, if all have one. What is equal in all of that
-    /// stays in its order.
+    /// Returns the order of the slices of a series, as indices.
+    ///
+    /// Slices are ordered along the normal of their planes, if all lie in planes of one
+    /// orientation, and by their numbers where positions are equal; or else by their numbers, if
+    /// all have one. Slices that are equal in all of that keep their order.
     pub fn order(slices: &[Self]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..slices.len()).collect();
         if let Some(numbers) = numbers(slices) {
@@ -78,8 +82,9 @@ fn numbers(slices: &[Slice]) -> Option<Vec<f64>> {
     slices.iter().map(|slice| slice.number).collect()
 }
 
-/// Returns how many slices seem to be missing between neighbours with these distances, most of which are alike, and the neighbours between which
-/// the first would lie.
+/// Returns the number of slices that seem to be missing, and the neighbours around the first gap.
+///
+/// `steps` are the distances of neighbours, most of them alike.
 fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
     let mut lengths: Vec<f64> = steps.iter().map(|(_, step)| *step).collect();
     lengths.sort_by(f64::total_cmp);
@@ -89,7 +94,7 @@ fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
     Some((gaps.iter().map(|(_, count)| count).sum(), gaps.first()?.0))
 }
 
-/// Returns how far each slice lies along the normal of all, in steps; `None` if they have none in common.
+/// Returns the place of each slice along the normal of all, in steps; `None` unless they share it.
 fn along_normal(slices: &[Slice]) -> Option<Vec<f64>> {
     let common = slices.first()?.orientation?;
     let [a, b, c, x, y, z] = common;
@@ -128,10 +133,10 @@ mod tests {
     fn slices_are_in_the_order_of_their_places_along_the_normal() {
         let at = |z| (Some([0., 0., z]), Some(AXIAL), Some(1.));
         assert_eq!(order([at(5.), at(-2.5), at(0.)]), [1, 2, 0]);
-        // A gantry that is tilted: each slice begins elsewhere in its plane.
+        // A tilted gantry: each slice begins elsewhere in its plane.
         let tilted = |z: f64| (Some([-90., 30. - z / 3., z]), Some(AXIAL), None);
         assert_eq!(order([tilted(9.), tilted(-3.), tilted(3.)]), [1, 2, 0]);
-        // Sagittal planes, whose normal is the x axis.
+        // Sagittal planes: the normal is the x axis.
         let sagittal = |x| (Some([x, 7., 1.]), Some([0., 1., 0., 0., 0., 1.]), None);
         assert_eq!(order([sagittal(3.), sagittal(-1.)]), [1, 0]);
     }

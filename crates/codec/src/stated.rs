@@ -1,6 +1,6 @@
-//! What files say of the levels of their samples.
+//! Levels of samples as files state them.
 
-/// What a file says of the levels of its samples.
+/// The levels of a file's samples, as it states them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stated {
     /// The highest level.
@@ -9,24 +9,24 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// Returns what a format says whose samples have 1 to 16 bits, multiplied to fill the range.
+    /// Returns the levels of samples of 1 to 16 bits, multiplied by their format to fill the range.
     pub(super) const fn spread(bits: u32) -> Self {
         Self { top: ((1_u32 << bits) - 1) as u16, place: Place::Spread }
     }
 }
 
-/// How levels lie in the samples that a decoder delivers.
+/// The place of levels in the samples that a decoder delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Multiplied to fill the range.
     Spread,
     /// In the lowest bits.
     Low,
-    /// Multiplied, as the format demands, or in the lowest bits nevertheless, which the samples tell.
+    /// Multiplied, as the format demands, or in the lowest bits nevertheless; the samples decide.
     Either,
-    /// In the upper bits: multiplied by a power of two, so that as many bits below them are 0.
+    /// In the upper bits: multiplied by a power of two, with as many bits of 0 below them.
     Upper {
-        /// How many bits are below them.
+        /// The number of bits below them.
         shift: u8,
     },
 }

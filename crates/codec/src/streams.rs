@@ -1,4 +1,4 @@
-//! Deflate streams that a device may read or make instead of the CPU, many at once: how they lie in memory, and who hands them over.
+//! Deflate streams that devices may read or make, many at once, and the trait of their coders.
 
 use std::fmt::Debug;
 use std::ops::{DerefMut, Range};
@@ -14,11 +14,11 @@ use crate::output::Output;
 const ALIGNMENT: usize = 16;
 /// Bytes of a length.
 const LENGTH: usize = size_of::<u32>();
-/// The bytes of zlib (RFC 1950) before and behind a stream.
+/// The bytes of zlib (RFC 1950) before and after a stream.
 pub(crate) const ZLIB_HEADER: usize = 2;
 pub(crate) const ZLIB_TRAILER: usize = 4;
 
-/// What is done with streams or data.
+/// The work on streams or data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamWork {
     /// Streams are replaced by their data.
@@ -29,11 +29,12 @@ pub enum StreamWork {
 
 /// Deflate streams (RFC 1951) or their data in one piece of memory.
 ///
-/// It begins with the length of each in bytes, in native byte order; 0 means that the one who coded left it to others. Data lie at equal distances. Streams
-/// lie behind each other, each with room for zlib's header before and its checksum behind; streams that are inflated have them.
+/// It begins with the length of each in bytes, in native byte order; 0 means that the coder left it
+/// to others. Data lie at equal distances. Streams lie one after the other, each with room for
+/// zlib's header before and its checksum after; streams to be inflated have these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streams {
-    /// What is done.
+    /// The work to be done.
     pub work: StreamWork,
     /// How many there are.
     pub count: u32,
@@ -44,14 +45,16 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Returns what inflates streams with these lengths.
+    /// Returns the layout for inflating streams with these lengths.
     pub(crate) fn inflate(lengths: &[u32], most: u32) -> Self {
         let streams = Self { work: StreamWork::Inflate, count: lengths.len() as u32, most, bytes: 0 };
         let end = streams.places(lengths).last().map_or(0, |place| end_of(&place));
         Self { bytes: end.max(streams.end_of_data()) as u64, ..streams }
     }
 
-    /// Returns what deflates data. Noise gets longer by less than is provided for.
+    /// Returns the layout for deflating data.
+    ///
+    /// The growth of noise is less than the room provided for it.
     pub(crate) fn deflate(count: u32, most: u32) -> Self {
         let streams = Self { work: StreamWork::Deflate, count, most, bytes: 0 };
         let longest = most as usize + most as usize / 8 + 64;
@@ -86,7 +89,7 @@ impl Streams {
         places.zip(lengths).for_each(|(bytes, length)| *bytes = length.to_ne_bytes());
     }
 
-    /// Returns where the streams with these lengths are, without header and checksum.
+    /// Returns the places of streams with these lengths, without header and checksum.
     pub fn places(&self, lengths: &[u32]) -> impl Iterator<Item = Range<usize>> {
         lengths.iter().scan(self.start(), |at, &length| {
             let start = *at + ALIGNMENT;
@@ -96,24 +99,21 @@ impl Streams {
         })
     }
 
-    /// Returns where all streams of these lengths lie, if that is within the memory.
-    ///
-    /// # Errors
-    /// If it is not.
+    /// Returns the places of all streams of these lengths; `None` if they exceed the memory.
     pub fn places_within(&self, lengths: &[u32], memory: usize) -> Option<Vec<Range<usize>>> {
         let places: Vec<_> = self.places(lengths).collect();
         let fits = self.end_of_data() <= memory && places.last().is_none_or(|last| end_of(last) <= memory);
         fits.then_some(places)
     }
 
-    /// Returns the data of this number, whose length is given.
+    /// Returns the place of the data of this number and length.
     pub(crate) fn data(&self, number: usize, length: u32) -> Range<usize> {
         let start = self.start() + number * self.stride();
         start..start + length as usize
     }
 }
 
-/// Returns where a stream lies together with zlib's header and checksum.
+/// Returns the place of a stream together with zlib's header and checksum.
 pub(crate) fn with_zlib(place: &Range<usize>) -> Range<usize> {
     place.start - ZLIB_HEADER..place.end + ZLIB_TRAILER
 }
@@ -126,14 +126,16 @@ fn end_of(place: &Range<usize>) -> usize {
 /// Memory in which a device has done its work.
 pub type CodedStreams<'a> = Box<dyn DerefMut<Target = [u8]> + Send + Sync + 'a>;
 
-/// What reads and makes streams instead of this crate, where it can.
+/// A device that reads and makes streams instead of this crate, where it can.
 pub trait StreamCoder: Debug + Sync {
-    /// Has a device do the work on what `fill` puts into memory of [`Streams::bytes`]; returns the memory. Nothing if no device has room for
-    /// it now, if `fill` returns false, or if the device failed: the CPU then does it.
+    /// Has a device work on the contents that `fill` puts into [`Streams::bytes`] of memory.
+    ///
+    /// Returns the memory, or `None` if no device has room for it at present, if `fill` returns
+    /// false, or if the device failed: the CPU then does it.
     fn code(&self, streams: &Streams, fill: &mut dyn FnMut(&mut [u8]) -> bool) -> Option<CodedStreams<'_>>;
 }
 
-/// What may help with decoding and encoding.
+/// Helpers with decoding and encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct Help<'h> {
     /// Idle cores.
@@ -148,7 +150,7 @@ impl<'h> From<&'h Cores> for Help<'h> {
     }
 }
 
-/// Does on the CPU what a [`StreamCoder`] does: what devices are compared with.
+/// Does on the CPU the work of a [`StreamCoder`]: devices are compared with it.
 ///
 /// # Panics
 /// If the streams do not lie within the memory.
@@ -180,7 +182,7 @@ pub fn code_streams(streams: &Streams, memory: &mut [u8]) {
     streams.set_lengths(memory, &lengths);
 }
 
-/// Decompresses a zlib stream; returns the bytes of its data, unless it is damaged or has more than there is room for.
+/// Decompresses a zlib stream; returns the bytes of its data, unless damaged or too many.
 pub(crate) fn inflate(mut stream: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut decompressor, mut filled) = (Decompressor::new(), 0);
     while !decompressor.is_done() {

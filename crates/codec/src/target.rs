@@ -1,4 +1,4 @@
-//! What is read at most, and what is written.
+//! The limits of reading, and the settings of the output.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,17 +12,21 @@ use crate::format::Format;
 use crate::range::Range;
 use crate::window::Window;
 
-/// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
+/// Limits on the size of a picture.
+///
+/// Checked against its header, before any memory is allocated for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Width times height, of each page (`--max-pixels`).
     pub max_pixels: u64,
-    /// Bytes of the file unless it has several pages, and bytes of the decoded pixels of each page (`--max-bytes`).
+    /// Bytes of a file with one page, and of the decoded pixels of each page (`--max-bytes`).
     pub max_bytes: u64,
 }
 
 impl Limits {
-    /// Refuses a picture of more pixels, or whose pixels take more of these `bytes`, by one error for both; it has what the picture `needs`.
+    /// Refuses a picture of more pixels, or of more `bytes` of pixels, by one error for both.
+    ///
+    /// The error has the picture's `needs`.
     pub(crate) fn check(
         &self,
         layout: &Layout,
@@ -46,7 +50,7 @@ impl Limits {
 /// How JPEG output is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JpegQuality {
-    /// With the source's own quantization tables. If the source is not a JPEG, [`JpegQuality::DEFAULT`] applies.
+    /// With the source's own quantization tables; [`JpegQuality::DEFAULT`] if it is not a JPEG.
     Keep,
     /// With the standard's example tables, scaled as in libjpeg: 1 to 100.
     Value(u8),
@@ -77,15 +81,17 @@ impl fmt::Display for JpegQuality {
     }
 }
 
-/// How much work goes into making PNGs small.
+/// The effort of making PNGs small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PngLevel {
     /// Least work.
     ///
-    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only where hardly anything happens.
+    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only in
+    /// nearly flat blocks.
     Fast,
-    /// A filter for each row, and matches where they pay: half again the work; photographs a twentieth smaller, graphics often by a
-    /// half.
+    /// Half again the work; photographs a twentieth smaller, graphics often by a half.
+    ///
+    /// A filter for each row, and matches where they pay.
     Balanced,
     /// Five times the work; photographs a tenth smaller.
     ///
@@ -93,34 +99,42 @@ pub enum PngLevel {
     Small,
 }
 
-/// How many levels samples are taken to have.
+/// The number of levels that samples are taken to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelCount {
-    /// As many as there is room for: 256 or 65,536, over which fewer are spread.
+    /// As many as there is room for: 256 or 65,536. Fewer are spread over these.
     Full,
-    /// As many as the file says.
+    /// As many as the file states.
     Stated,
-    /// As many as the file says; if it says nothing, as many as the bits have that are not 0 in all of its 16-bit samples, at least 8. A band of a
-    /// picture has all levels then, and tells which bits it uses ([`Decoded::used_bits`](super::Decoded::used_bits)).
+    /// As many as the file states, or else as many as fit into the used bits of its 16-bit samples.
+    ///
+    /// All bits are used that are not 0 in every sample; the fewest are 8.
+    ///
+    /// A band of a picture has all levels then, and returns the bits that it uses
+    /// ([`Decoded::used_bits`](super::Decoded::used_bits)).
     Seen,
-    /// So many, from 2 to 65,535; all of them if there is room for no more.
+    /// A given number, from 2 to 65,535; all of them if there is room for no more.
     Number(u16),
-    /// So many, in the upper bits of 16-bit samples: above `shift` bits, from 1 to 15, that are 0. Samples of 8 bits have all of theirs.
+    /// A given number in the upper bits of 16-bit samples, above `shift` bits of 0, from 1 to 15.
+    ///
+    /// Samples of 8 bits have all of their levels.
     Upper {
-        /// How many, from 2 to `65536 >> shift`.
+        /// The number of levels, from 2 to `65536 >> shift`.
         levels: u16,
-        /// How many bits are below them.
+        /// The number of bits below them.
         shift: u8,
     },
 }
 
-/// The most lower bits that are taken for none of the level because they are 0 in all samples: cameras give 8 bits and more.
+/// The most unused low bits, which are 0 in all samples: cameras have 8 bits and more.
 const MOST_UNUSED: u32 = 8;
 
 impl LevelCount {
-    /// Returns how many levels 16-bit samples have, and where, of which these are the bits that are not 0 in all: what [`Self::Seen`] comes to.
+    /// Returns the levels of 16-bit samples with these bits in use, that is, not 0 in all samples.
+    ///
+    /// [`Self::Seen`] becomes this.
     pub fn of_used_bits(used: u16) -> Self {
-        // Nothing is known of black.
+        // Black shows no bits in use.
         let shift = if used == 0 { 0 } else { used.trailing_zeros().min(MOST_UNUSED) };
         match shift {
             0 => Self::Full,
@@ -128,7 +142,9 @@ impl LevelCount {
         }
     }
 
-    /// Returns the same for pictures that have one table, of whose samples each may use other bits: these are not looked at.
+    /// Returns the same for pictures that share one table: their samples are not examined.
+    ///
+    /// Each may use other bits.
     #[must_use]
     pub const fn of_several(self) -> Self {
         match self {
@@ -143,22 +159,24 @@ impl LevelCount {
     }
 }
 
-/// What is done to pictures, for formats that tell of it.
+/// The work done on pictures, for formats that record it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Derivation {
     /// A few words of ASCII, such as "CLAHE".
     pub what: &'static str,
     /// A number from 1 to 99 that stands for them.
     pub number: u8,
-    /// What tells all settings from others, on every machine.
+    /// A hash of all settings, the same on every machine.
     pub settings: u64,
 }
 
-/// What to write.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// The output format; `None` for the source's, or for [`Format::written`] if that is never written, or for PNG if it is a GIF that
-    /// [`Target::adds_colours`].
+    /// The output format; `None` for the source's.
+    ///
+    /// `None` also stands for [`Format::written`] if the source's is never written, and for PNG if
+    /// it is a GIF that [`Target::adds_colours`].
     pub format: Option<Format>,
     /// Quality of JPEG output.
     pub jpeg_quality: JpegQuality,
@@ -168,35 +186,44 @@ pub struct Target {
     pub eight_bit: bool,
     /// The gray that colours are reduced to, if they are.
     pub gray: Option<Gray>,
-    /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
+    /// Whether colours are needed as RGB, which keeps a JPEG from staying in its own planes.
     pub needs_rgb: bool,
-    /// Whether the chroma of a JPEG that stays in its own planes follows its luma, so that hues stay. Other JPEGs are then needed as RGB.
+    /// Whether the chroma of a JPEG in its own planes follows its luma, which keeps hues.
+    ///
+    /// Other JPEGs are then needed as RGB.
     pub keeps_hue: bool,
-    /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
-    /// picture.
+    /// The values that levels of floats and of integers of more than 16 bits are spread between.
+    ///
+    /// `None` for the least and the greatest of each picture.
     pub range: Option<Range>,
-    /// Which values of gray DICOMs are shown from black to white, if they are equalized as they are shown.
+    /// The values of gray DICOMs that are black to white, if these are equalized as shown.
     pub window: Option<Window>,
-    /// How many levels samples are taken to have.
+    /// The number of levels that samples are taken to have.
     pub levels: LevelCount,
-    /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
+    /// The no-data value.
+    ///
+    /// Pixels with it in all of their colours do not count, and stay as they are.
     pub no_data: Option<f64>,
-    /// Whether pictures may get more colours than they have, so that a GIF is no longer one unless that is asked for.
+    /// Whether pictures may get more colours than they have.
+    ///
+    /// A GIF then becomes another format unless GIF is asked for.
     pub adds_colours: bool,
     /// Whether each page of a file goes into a file of its own.
     pub splits: bool,
     /// Whether smaller versions of pictures in a TIFF are made again.
     pub overviews: bool,
-    /// Whether each plane of an OME-Zarr image is a page; otherwise pages are blocks of its chunks, each of one channel.
+    /// Whether each plane of an OME-Zarr image is a page; else pages are blocks of chunks.
+    ///
+    /// Each block is of one channel.
     pub in_planes: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,
-    /// What is done to the picture, if its file is to tell.
+    /// The work done on the picture, if its file is to record it.
     pub derivation: Option<Derivation>,
 }
 
 impl Target {
-    /// All as the file has it: its format, its samples, its levels.
+    /// The file's own format, samples and levels.
     pub const AS_STORED: Self = Self {
         format: None,
         jpeg_quality: JpegQuality::Keep,

@@ -1,17 +1,21 @@
 //! TIFF and BigTIFF.
 //!
-//! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and floats of 16, 32 and 64 bits, which
-//! [`super::mapped`] turns into levels; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
-//! stays as it is; several channels that are no colours, each of which is a page ([`channels`]); strips, tiles and planes;
-//! stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes RGB. Depths below 8 become 8, those between 8 and 16
-//! become 16, palettes become RGB, premultiplied alpha is divided out.
+//! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and
+//! floats of 16, 32 and 64 bits, which [`super::mapped`] turns into levels; gray (of either
+//! polarity), RGB and palettes, with or without alpha or another channel, which stays as it is;
+//! several channels that are not colours, each of which is a page ([`channels`]); strips, tiles and
+//! planes; stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes
+//! RGB. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
+//! premultiplied alpha is divided out.
 //!
-//! Written: pictures in tiles where they were, else in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, faxes), with LZW
-//! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. The pages of a file are read and
-//! written one by one ([`stack`], [`writer`]); smaller versions of pictures are made again ([`pyramid`]), and masks are left out.
+//! Written: pictures in tiles where they were, else in strips, compressed like the source or, where
+//! its compression does not suit (PackBits, JPEG, faxes), with LZW or deflate. Every tag is kept
+//! that describes neither the storage of the pixels nor their contrast. The pages of a file are
+//! read and written one by one ([`stack`], [`writer`]); smaller versions of pictures are made again
+//! ([`pyramid`]), and masks are left out.
 //!
-//! Regular files are not read as a whole: tags are read through a window on the file, strips and tiles one by one, uncompressed ones
-//! straight into the slot.
+//! Regular files are not read as a whole: tags are read through a window on the file, strips and
+//! tiles one by one, uncompressed ones straight into the slot.
 
 use std::fs::File;
 use std::io;
@@ -86,30 +90,30 @@ pub(super) use whole::encode;
 pub(super) use write::{bytes_of_rows, heap_bytes};
 pub(super) use writer::Writer;
 
-/// What is remembered of a TIFF for writing it back.
+/// The part of a TIFF that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     compression: method::Compression,
-    /// The samples of the channels that are neither colour nor alpha, which are not among the pixels.
+    /// The samples of channels that are neither colour nor alpha, kept apart from the pixels.
     pub(super) other: Option<Vec<u8>>,
-    /// How many such channels there are.
+    /// The number of such channels.
     others: usize,
-    /// How many of them lie before alpha.
+    /// The number of them that lie before alpha.
     before_alpha: usize,
-    /// How many channels that are pictures by themselves are interleaved in the file, this one among them.
+    /// The number of interleaved channels that are pictures by themselves, this one included.
     interleaved: usize,
     big: bool,
-    /// How it is cut, if that is to stay so.
+    /// The strips or tiles of the output, if they are to be like those of the file.
     shape: Option<Shape>,
     /// The smaller versions that are made again.
     pyramid: Pyramid,
-    /// The bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    /// The bytes of heap that an encoder takes in addition to rows, for tiles and overviews.
     aside_bytes: u64,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
-    /// Whether smaller versions of the picture were left out that nobody asked to leave out.
+    /// Whether smaller versions of the picture were left out without a request.
     had_smaller: bool,
     /// Whether masks were left out.
     pub(super) had_masks: bool,
@@ -117,7 +121,7 @@ pub(super) struct Native {
     pub(super) had_labels: bool,
     /// Whether its colours were inks.
     pub(super) had_inks: bool,
-    /// Whether its OME-XML tells of other files.
+    /// Whether its OME-XML describes other files.
     pub(super) is_of_series: bool,
     /// Whether its OME-XML is in another file, which it names.
     pub(super) has_ome_elsewhere: bool,
@@ -125,7 +129,7 @@ pub(super) struct Native {
     states_no_data: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
-    /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
+    /// Whether channels other than colour and alpha were left out, for lack of a place for them.
     pub(super) lost_channel: bool,
     kept: Arc<ifd::Directory>,
 }
@@ -137,12 +141,12 @@ impl Native {
         self.kept.bytes_of_values() + of_overviews.sum::<u64>()
     }
 
-    /// Returns the bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    /// Returns the bytes of heap that an encoder takes beyond rows, for tiles and overviews.
     pub(super) fn aside_bytes(&self) -> u64 {
         self.aside_bytes
     }
 
-    /// Returns whether smaller versions of the picture are left out of a file in a format that nobody asked to leave out.
+    /// Returns whether smaller versions of the picture are left out of a format without a request.
     pub(super) fn loses_overviews(&self, to: Format) -> bool {
         self.had_smaller || to != Format::Tiff && !self.pyramid.overviews.is_empty()
     }
@@ -172,32 +176,33 @@ pub(super) struct Source<'a> {
     tool_bytes: u64,
     /// The smaller versions that may be made again.
     pyramid: Pyramid,
-    /// What accompanies the picture and is left out in any case.
+    /// Pages that accompany the picture and are left out in any case.
     company: Company,
     /// The pages, if this is the first of several.
     stack: Option<Stack>,
     /// The bands, if this is the first of several.
     bands: Option<Bands>,
-    /// How levels are spread over all bands, if this is one.
+    /// The spread of levels over all bands, if this is one.
     spread: Option<Arc<mapped::SharedSpread>>,
 }
 
-/// What of a file is to be opened, and how.
+/// The part of a file to be opened, and the way to open it.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// The place of a page or band; `None` for the first.
     pub(super) place: Option<Place>,
-    /// The value of samples that are none, if the user says it.
+    /// The user's no-data value, if there is one.
     pub(super) no_data: Option<f64>,
-    /// When a picture is cut into bands.
+    /// The rule that cuts pictures into bands.
     pub(super) cut: Cut,
     /// Whether smaller versions of it are made again.
     pub(super) keeps_overviews: bool,
 }
 
 impl<'a> Source<'a> {
-    /// Reads the structure of a file whose head is in `buffer`, and where its pages are unless `place` tells which is wanted; decodes
-    /// nothing.
+    /// Reads the structure of a file, with its head in `buffer`; decodes no pixels.
+    ///
+    /// Finds the places of its pages, unless `place` is the wanted one.
     pub(super) fn open(
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
@@ -285,7 +290,9 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
+    /// Decodes samples that are levels.
+    ///
+    /// Returns the channels that are neither colour nor alpha if they are to be kept.
     fn decode_levels(
         &self,
         parts: &Parts<'_>,
@@ -295,7 +302,8 @@ impl<'a> Source<'a> {
     ) -> Result<Option<Vec<u8>>, CodecError> {
         let header = &self.header;
         let layout = header.layout;
-        // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
+        // The stored samples go to the end of the slot; unpacking and expanding them moves them to
+        // its front.
         let samples = layout.pixels() as usize * header.samples;
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
@@ -319,7 +327,7 @@ impl<'a> Source<'a> {
         Ok(other)
     }
 
-    /// Returns how levels are spread over all of the picture, if this is a band of it.
+    /// Returns the spread of levels over all of the picture, if this is a band of it.
     fn spread_of_all(&self, purpose: Purpose, cores: &Cores) -> Result<Option<Spread>, CodecError> {
         let Some(spread) = &self.spread else { return Ok(None) };
         let mut whole = self.header.clone();
@@ -360,7 +368,7 @@ impl Decode for Source<'_> {
             }
             None => (header.layout, self.decode_levels(&parts, slot, keeps_other, cores)?, None),
         };
-        // What a device inflated gives its memory back.
+        // The device's memory is given back.
         drop(parts);
         let change = Change {
             samples: (header.samples, written.pixel.channels() + if keeps_other { others } else { 0 }),
@@ -435,14 +443,14 @@ fn read_directory(
     let outline = ifd::Outline::read(file, form, offset).map_err(no_directory)?;
     ask(budget, outline.bytes(), "metadata")?;
     let directory = outline.fill(file).map_err(io_error)?;
-    // They are often the last of a file, and all that tells that its end is missing.
+    // They are often the last part of a file, and the only sign that its end is missing.
     if directory.cut.iter().any(|tag| tags::METADATA.contains(tag)) {
         return Err(malformed("a profile or other metadata lie outside the file; it may be truncated"));
     }
     Ok(directory)
 }
 
-/// Returns the tags to pass on of a directory of a picture with this header, or of an overview of it.
+/// Returns the tags to pass on, of a picture with this header or of an overview of it.
 fn kept(directory: ifd::Directory, header: &Header, change: Change, still_true: &[u16]) -> ifd::Directory {
     let mut kept = tags::kept(directory, change, still_true);
     if let Some(value) = header.no_data_of_user().filter(|_| kept.get(tags::GDAL_NODATA).is_some()) {

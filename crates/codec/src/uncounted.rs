@@ -1,7 +1,8 @@
-//! Pixels that do not count: those that a mask covers, and those whose samples are the no-data level.
+//! Pixels that do not count: those under a mask, and those with the no-data level.
 //!
-//! While devices work on the picture these pixels have an alpha of 0, which it may get for this alone. Before it is encoded they get their own
-//! alpha back, or the picture loses it again, and those that stay as they are get their levels back.
+//! While devices work on the picture these pixels have an alpha of 0, and the picture may get alpha
+//! for this alone. Before it is encoded they get their own alpha back, or the picture loses it
+//! again, and pixels that stay as they are get their levels back.
 
 use std::ops::Range;
 
@@ -12,20 +13,21 @@ use super::samples::{drop_last, rescale};
 use super::{CodecError, Decoded, pixels_of};
 use crate::stated::{Place, Stated};
 
-/// Which pixels of a picture count.
+/// The pixels of a picture that count.
 #[derive(Debug)]
 pub struct Mask {
     width: u32,
     height: u32,
     /// For each pixel, 0 if it does not count.
     counts: Vec<u8>,
-    /// Whether those that do not count stay as they are.
+    /// Whether the pixels that do not count stay as they are.
     keeps: bool,
 }
 
 impl Mask {
-    /// Returns the mask that a picture is, whose gray pixels are at the front of `slot`: black and transparent ones do not count. Those
-    /// stay as they are if it `keeps` them.
+    /// Returns the mask of a decoded picture, with its gray pixels at the front of `slot`.
+    ///
+    /// Black and transparent pixels do not count; they stay as they are if it `keeps` them.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -48,7 +50,7 @@ impl Mask {
     /// Returns some rows of it.
     ///
     /// # Panics
-    /// If it has not so many.
+    /// If it has fewer rows.
     #[must_use]
     pub fn rows(mut self, rows: Range<u32>) -> Self {
         let width = self.width as usize;
@@ -57,7 +59,7 @@ impl Mask {
         Self { height: rows.end - rows.start, ..self }
     }
 
-    /// Returns it with another one below, which has the same width.
+    /// Returns it with another one of the same width below.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -79,7 +81,7 @@ impl Mask {
     }
 }
 
-/// What becomes of a pixel.
+/// The treatment of a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It counts, and changes.
@@ -101,15 +103,15 @@ impl Fate {
 /// The pixels of a picture that do not count.
 #[derive(Debug)]
 pub(super) struct Uncounted {
-    /// Of each pixel.
+    /// The fate of each pixel.
     fates: Vec<Fate>,
     /// Whether the picture has alpha for them alone.
     added_alpha: bool,
-    /// What those that do not count had: colours if they stay, and alpha if the picture has its own.
+    /// The former samples of pixels that do not count: colours if they stay, and any own alpha.
     had: Vec<u8>,
 }
 
-/// Returns the layout of pixels some of which may not count.
+/// Returns the layout of pixels that need alpha because some may not count.
 pub(super) fn with_alpha(layout: Layout) -> Layout {
     let pixel = match layout.pixel {
         Pixel::Gray | Pixel::GrayAlpha => Pixel::GrayAlpha,
@@ -118,13 +120,17 @@ pub(super) fn with_alpha(layout: Layout) -> Layout {
     Layout { pixel, ..layout }
 }
 
-/// Returns the most bytes of heap that pixels, without an alpha that is added, take because some do not count.
+/// Returns the most bytes of heap that pixels take because some do not count.
+///
+/// The layout is without an alpha that is added.
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     layout.pixels().saturating_mul(1 + layout.pixel_bytes() as u64)
 }
 
-/// Returns what becomes of each pixel; nothing if all count. The `mask` has the picture's width, and is repeated for each frame of an animation.
-/// `no_data` is the sample of pixels without data.
+/// Returns the fate of each pixel; `None` if all count.
+///
+/// The `mask` has the picture's width, and is repeated for each frame of an animation. `no_data` is
+/// the sample of pixels without data.
 pub(super) fn fates(
     pixels: &[u8],
     layout: &Layout,
@@ -172,7 +178,7 @@ fn add_fates<const BYTES: usize>(
     }
 }
 
-/// Returns the sample of a level in the file, of which is known what is `stated`, as it was decoded; nothing if no sample has it.
+/// Returns the decoded sample of a file's level, with `stated` levels; `None` if no sample has it.
 pub(super) fn sample_of(level: f64, depth: Depth, stated: Option<Stated>) -> Option<u16> {
     let range = (depth.levels() - 1) as u32;
     let spread = stated.filter(|stated| stated.place == Place::Spread).map(|stated| u32::from(stated.top));
@@ -217,7 +223,9 @@ impl Uncounted {
         Ok((wide, Self { fates, added_alpha, had }))
     }
 
-    /// Gives the pixels at the front of `slot` back what they had. Returns their layout, and what became of each.
+    /// Gives the pixels at the front of `slot` their former samples back.
+    ///
+    /// Returns their layout, and the fate of each.
     pub(super) fn reveal(self, slot: &mut [u8], layout: Layout) -> (Layout, Vec<Fate>) {
         let without = match layout.pixel {
             Pixel::GrayAlpha if self.added_alpha => Layout { pixel: Pixel::Gray, ..layout },
@@ -245,7 +253,7 @@ impl Uncounted {
     }
 }
 
-/// Gives pixels of so many channels, at the front of `samples`, an alpha: 0 for those that do not count.
+/// Adds alpha to pixels at the front of `samples`: 0 for pixels that do not count.
 fn add_alpha<const BYTES: usize>(samples: &mut [[u8; BYTES]], channels: usize, fates: &[Fate]) {
     let wide = channels + 1;
     // A sample never moves onto one before it, which is still to be moved.
@@ -257,7 +265,7 @@ fn add_alpha<const BYTES: usize>(samples: &mut [[u8; BYTES]], channels: usize, f
     }
 }
 
-/// Returns which bytes of a pixel are kept, of which the first are its colours.
+/// Returns the bytes of a pixel that are kept; the first are its colours.
 fn kept(fate: Fate, colours: usize, pixel: usize) -> std::ops::Range<usize> {
     match fate {
         Fate::Counts | Fate::Partly => 0..0,

@@ -1,4 +1,4 @@
-//! The volumes whose slices the pages of a file are: one for each channel and time.
+//! The volumes that the pages of a file are slices of: one for each channel and time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,21 +10,21 @@ pub struct Volumes {
     at_once: usize,
 }
 
-/// Which slice of which volume a page is.
+/// The place of a page as a slice of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceOf {
     /// The number of the volume.
     pub volume: usize,
     /// The number of the slice in it.
     pub index: usize,
-    /// How many slices the volume has.
+    /// The number of slices of the volume.
     pub of: usize,
 }
 
-/// Why pages are no slices of volumes.
+/// Reasons why pages are not slices of volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoVolumes {
-    /// The file does not say of which volume each page is.
+    /// The file does not assign each page to a volume.
     #[error("nothing tells of which channel, time and slice each of its pages is")]
     Untold,
     /// A slice is missing, or two lie at the same place.
@@ -36,7 +36,7 @@ pub enum NoVolumes {
 }
 
 impl Volumes {
-    /// Returns the volumes of pages, each of which has the key of its volume and a place along it.
+    /// Returns the volumes of pages, each given by the key of its volume and a place along it.
     ///
     /// # Errors
     /// If two pages of a volume have the same place, or no volume has two pages.
@@ -70,7 +70,7 @@ impl Volumes {
         Ok(Self { pages, at_once })
     }
 
-    /// Returns which slice of which volume a page is.
+    /// Returns the volume of a page, and its place there.
     ///
     /// # Panics
     /// If there is no such page.
@@ -88,13 +88,13 @@ impl Volumes {
         self.pages.iter().map(|slice| slice.of).max().unwrap_or(0)
     }
 
-    /// Returns how many volumes have begun and not ended, at most, when the pages are read one after the other.
+    /// Returns the most volumes begun and not ended, when pages are read one after the other.
     pub fn at_once(&self) -> usize {
         self.at_once
     }
 }
 
-/// Returns how many volumes have begun and not ended at most, given the pages of each in their order.
+/// Returns the most volumes that have begun and not ended, given the pages of each in their order.
 fn most_at_once<P>(volumes: &[Vec<(P, usize)>]) -> usize {
     let ends = volumes.iter().filter_map(|slices| Some((slices.first()?.1, slices.last()?.1)));
     let mut changes: Vec<_> = ends.flat_map(|(first, last)| [(first, 1), (last + 1, -1)]).collect();

@@ -1,4 +1,6 @@
-//! WebP, by the `image-webp` crate. Output is lossless, whatever the source was: there is no lossy encoder here, and compressing an
+//! WebP, by the `image-webp` crate.
+//!
+//! Output is lossless, whatever the source was: there is no lossy encoder here, and compressing an
 //! equalized lossy picture again would lose quality twice.
 
 use std::fs::File;
@@ -20,11 +22,12 @@ pub(super) use chunks::ended;
 use chunks::of_file;
 use frames::Frames;
 
-/// Bytes of heap that the decoder takes for each pixel besides the pixels themselves, at most: the planes of a lossy picture, and its alpha as
-/// RGBA and by itself.
+/// The most bytes of heap that the decoder takes for each pixel, in addition to the pixels.
+///
+/// They are the planes of a lossy picture, and its alpha as RGBA and by itself.
 const DECODER_BYTES: u64 = 7;
 
-/// What is remembered of a WebP for remarks on the output.
+/// The part of a WebP that remarks on the output need.
 #[derive(Debug)]
 pub(super) struct Native {
     pub(super) lossy: bool,
@@ -53,7 +56,8 @@ impl<'a> Source<'a> {
         // A chunk may claim any length.
         decoder.set_memory_limit(metadata_bytes(bytes) as usize);
         let (width, height) = decoder.dimensions();
-        // The decoder would allocate memory for the picture's width and height before comparing them with the canvas's.
+        // The decoder would allocate memory for the picture's width and height before comparing
+        // them with the canvas's.
         let picture = of_file(bytes).find_map(|chunk| chunk.sides());
         if picture.is_some_and(|sides| sides != (width, height)) {
             return Err(malformed("its picture has other sides than its canvas"));
@@ -107,13 +111,15 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Returns the bytes of heap that decoding a part of a TIFF of this width and height takes: the decoder's, and its pixels.
+/// Returns the bytes of heap for a part of a TIFF of this size: the decoder's, and its pixels.
 pub(super) fn part_heap_bytes((width, rows): (u32, u32)) -> u64 {
     (DECODER_BYTES + 4) * u64::from(width) * u64::from(rows)
 }
 
-/// Decodes a strip or tile of a TIFF, at most so wide and high and of 3 or 4 samples a pixel, and keeps as many of its first rows as fit into
-/// `target`. Encoders leave out alpha that is nowhere transparent.
+/// Decodes a strip or tile of a TIFF, and keeps as many of its first rows as fit into `target`.
+///
+/// It is at most of these width and rows, and of 3 or 4 samples a pixel. Encoders leave out alpha
+/// that is nowhere transparent.
 pub(super) fn decode_part(
     bytes: &[u8],
     (width, rows): (u32, u32),
@@ -149,7 +155,9 @@ fn metadata_bytes(bytes: &[u8]) -> u64 {
     metadata.map(|chunk| chunk.bytes() as u64).sum()
 }
 
-/// Returns the bytes of heap that encoding takes: a copy of the pixels as RGBA and the frame, then the frame and the file, each of which
+/// Returns the bytes of heap that encoding takes.
+///
+/// They are a copy of the pixels as RGBA and the frame, then the frame and the file, each of which
 /// may be as long as the pixels.
 pub(super) fn encoder_bytes(layout: &Layout) -> u64 {
     4 * layout.pixels() + layout.bytes()

@@ -3,18 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Which values of a picture are shown from black to white.
+/// The values of a picture that are shown from black to white.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Window {
-    /// What the file says first: a table, or a window.
+    /// The first window of the file, or its table.
     Own,
-    /// One of those that the file says, from 1.
+    /// A window of the file, by its number from 1.
     Number(u16),
-    /// So many values around a middle one, in rescaled values.
+    /// A given number of values around a middle one, in rescaled values.
     Given {
         /// The middle.
         center: f64,
-        /// How many values.
+        /// The number of values.
         width: f64,
     },
 }

@@ -1,5 +1,7 @@
-//! XMP packets (ISO 16684-1) without what tells of things that are left out of a JPEG: its video, its gain map, and the list of what follows
-//! the picture in the file. Readers would look for them. Everything else stays byte for byte.
+//! XMP packets (ISO 16684-1) without their statements about parts that are left out of a JPEG.
+//!
+//! These are its video, its gain map, and the list of the parts after the picture in the file.
+//! Readers would look for them. Everything else stays byte for byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,10 +15,10 @@ const MAX_NODES: u32 = 1 << 15;
 /// Google's properties of the camera, some of which are about a video.
 const CAMERA: &str = "http://ns.google.com/photos/1.0/camera/";
 
-/// How the names of those begin.
+/// The first words of the names of properties about a video.
 const OF_A_VIDEO: [&str; 2] = ["MotionPhoto", "MicroVideo"];
 
-/// Namespaces all of whose properties are about what follows the picture: containers and their items.
+/// Namespaces of properties about the parts after the picture: containers and their items.
 const OF_CONTAINERS: [&str; 4] = [
     "http://ns.google.com/photos/1.0/container/",
     "http://ns.google.com/photos/1.0/container/item/",
@@ -24,16 +26,19 @@ const OF_CONTAINERS: [&str; 4] = [
     "http://ns.google.com/photos/dd/1.0/item/",
 ];
 
-/// Those about gain maps.
+/// Namespaces of properties about gain maps.
 const OF_GAIN_MAPS: [&str; 2] =
     ["http://ns.adobe.com/hdr-gain-map/1.0/", "http://ns.apple.com/HDRGainMap/1.0/"];
 
-/// Where a JPEG's packet says that it goes on in other segments.
+/// The note in a JPEG's packet that it goes on in other segments.
 const NOTE: &str = "http://ns.adobe.com/xmp/note/";
 const HAS_EXTENSION: &str = "HasExtendedXMP";
 
-/// Returns a packet without what tells of things that are left out, among them its own extension if that `is_cut`. `None` if the packet tells
-/// of them and cannot be corrected, because it is damaged.
+/// Returns a packet without statements about parts that are left out.
+///
+/// Its own extension is one of these if it `is_cut`.
+///
+/// `None` if the packet has such statements and cannot be corrected, because it is damaged.
 pub(super) fn corrected(packet: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
     let is_false = tells_of_more(packet) || is_cut && mentions(packet, HAS_EXTENSION);
     if !is_false {
@@ -52,13 +57,13 @@ pub(super) fn corrected(packet: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(kept))
 }
 
-/// Returns whether a packet, or a part of one, may tell of things that are left out.
+/// Returns whether a packet, or a part of one, may mention parts that are left out.
 pub(super) fn tells_of_more(packet: &[u8]) -> bool {
     OF_A_VIDEO.into_iter().chain(OF_CONTAINERS).any(|name| mentions(packet, name))
         || tells_of_gain_map(packet)
 }
 
-/// Returns whether a packet, or a part of one, tells of a gain map.
+/// Returns whether a packet, or a part of one, mentions a gain map.
 pub(super) fn tells_of_gain_map(packet: &[u8]) -> bool {
     OF_GAIN_MAPS.into_iter().any(|name| mentions(packet, name))
 }
@@ -67,7 +72,7 @@ fn mentions(packet: &[u8], name: &str) -> bool {
     memmem::find(packet, name.as_bytes()).is_some()
 }
 
-/// Returns the places of what has to go, in their order.
+/// Returns the ranges to be removed, in their order.
 fn cuts(text: &str, document: &Document<'_>, is_cut: bool) -> Vec<Range<usize>> {
     let mut cuts: Vec<Range<usize>> = Vec::new();
     let mut end = 0;
@@ -89,7 +94,7 @@ fn cuts(text: &str, document: &Document<'_>, is_cut: bool) -> Vec<Range<usize>> 
     cuts
 }
 
-/// Returns whether an element or attribute of this name goes.
+/// Returns whether an element or attribute of this name is removed.
 fn goes(namespace: Option<&str>, name: &str, is_cut: bool) -> bool {
     match namespace {
         Some(CAMERA) => OF_A_VIDEO.iter().any(|start| name.starts_with(start)),
@@ -99,7 +104,7 @@ fn goes(namespace: Option<&str>, name: &str, is_cut: bool) -> bool {
     }
 }
 
-/// Returns the place of an attribute with the space before it, or of an element with its indentation.
+/// Returns the range of an attribute and the space before it, or of an element and its indent.
 fn cut(text: &str, place: Range<usize>) -> Range<usize> {
     let before = text[..place.start].trim_end();
     let is_spaced =

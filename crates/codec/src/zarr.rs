@@ -1,9 +1,10 @@
 //! OME-Zarr: a folder with the arrays of an image, one for each of its resolutions, in chunks.
 //!
-//! The largest array is read in pages, which are blocks of its chunks (see [`blocks`]), or its planes; they lie in the slot row by row. What is
-//! written is the folder again: its metadata and all else that it holds as they are, the largest array in the same chunks, and the smaller ones
-//! made again of it (see [`write`](mod@write)). The folder is an open file here, and nothing outside it is reached; or the image lies in
-//! another [`ImageStore`].
+//! The largest array is read in pages, which are blocks of its chunks (see [`blocks`]), or its
+//! planes; they lie in the slot row by row. The folder is written again: its metadata and all other
+//! files as they are, the largest array in the same chunks, and the smaller ones made again of it
+//! (see [`write`](mod@write)). The folder is an open file here, and nothing outside it is reached;
+//! or the image lies in another [`ImageStore`].
 
 mod array;
 mod blocks;
@@ -33,7 +34,7 @@ pub(super) use write::Writer;
 
 /// The most bytes of a page of several chunks.
 const MOST_AT_ONCE: u64 = 32 << 20;
-/// The part of what is too large for one picture that a page has: several are under way at once.
+/// The pages that share the bytes of one picture, because several are under way at once.
 const SHARE: u64 = 4;
 
 /// An image: its arrays, the largest first.
@@ -51,7 +52,7 @@ pub(super) struct Stack {
     blocks: Arc<Blocks>,
 }
 
-/// Where a page is.
+/// The place of a page.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     image: Arc<Image>,
@@ -59,7 +60,7 @@ pub(super) struct Place {
     heap_bytes: u64,
 }
 
-/// What is remembered of a page for writing it back.
+/// The part of a page that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     heap_bytes: u64,
@@ -69,11 +70,11 @@ pub(super) struct Native {
 #[derive(Debug)]
 pub(super) struct Source {
     place: Place,
-    /// The value of samples that are none.
+    /// The no-data value.
     no_data: Option<f64>,
 }
 
-/// Opens the page at `place`, or the first one of the image in the medium; then its pages are returned too.
+/// Opens the page at `place`, or the first one of the image in the medium with all of its pages.
 pub(super) fn open(
     medium: MediumRef<'_>,
     limits: &Limits,
@@ -115,7 +116,7 @@ impl Image {
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         let image = Self { store, about, levels };
         image.check_levels()?;
-        // What cannot be copied is found before anything is written.
+        // A value that cannot be copied is found before anything is written.
         image.store.each_key(&|path| image.is_made_again(path), &mut |_| Ok(()))?;
         Ok(image)
     }
@@ -146,14 +147,14 @@ impl Image {
         Ok(())
     }
 
-    /// Returns whether what lies at a path is made again: the chunks of arrays, and not what tells of them.
+    /// Returns whether the value at a path is made again: chunks of arrays, not metadata.
     fn is_made_again(&self, path: &str) -> bool {
         let mut within =
             self.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
         within.any(|level| METADATA.iter().all(|name| path != below(&level.path, name)))
     }
 
-    /// Returns how many samples of the larger array a sample of the smaller one stands for along each axis.
+    /// Returns the samples of the larger array for each of the smaller one, along each axis.
     fn factors(&self, larger: &Level, smaller: &Level) -> Option<Vec<u64>> {
         let lengths = larger.shape.iter().zip(&smaller.shape);
         let factors: Vec<_> =
@@ -163,7 +164,7 @@ impl Image {
         of_space.then_some(factors)
     }
 
-    /// Refuses planes that are over the limits, and what the target would make of the samples.
+    /// Refuses planes over the limits, and samples that the target would reduce.
     fn check(&self, limits: &Limits, target: &Target) -> Result<(), CodecError> {
         let base = self.base();
         let [.., height, width] = base.shape[..] else { return Err(malformed("it has fewer than two axes")) };
@@ -188,7 +189,7 @@ impl Stack {
         self.blocks.pages()
     }
 
-    /// Returns where a page is.
+    /// Returns the place of a page.
     pub(super) fn place(&self, index: usize) -> Place {
         let image = Arc::clone(&self.image);
         Place {
@@ -198,13 +199,13 @@ impl Stack {
         }
     }
 
-    /// Returns the number of the channel that a page is of.
+    /// Returns the number of a page's channel.
     pub(super) fn channel(&self, index: usize) -> usize {
         let axis = self.image.about.channels();
         axis.map_or(0, |axis| self.blocks.page(index).region.start[axis] as usize)
     }
 
-    /// Returns the volumes whose slices the pages are, if each is a plane: those that differ only along an axis of space.
+    /// Returns the volumes of planes that differ only along an axis of space, if pages are planes.
     pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         let axes = &self.image.about.axes;
         let planes = (0..self.count()).map(|index| {
@@ -220,7 +221,7 @@ impl Stack {
         Volumes::new(planes.collect::<Option<Vec<_>>>().ok_or(NoVolumes::Untold)?)
     }
 
-    /// Returns what writes the pages.
+    /// Returns a writer of the pages.
     pub(super) fn writer(&self) -> Writer {
         Writer::new(Arc::clone(&self.image), Arc::clone(&self.blocks))
     }
@@ -241,7 +242,7 @@ impl Source {
         &self.place.page.region
     }
 
-    /// Returns the form of samples that are no levels.
+    /// Returns the form of samples that are not levels.
     fn form(&self) -> Option<Form> {
         let kind = self.base().kind;
         if matches!(kind, Kind::Unsigned8 | Kind::Unsigned16) {
@@ -297,7 +298,7 @@ impl Decode for Source {
     }
 }
 
-/// Rows of samples that are no levels.
+/// Rows of samples that are not levels.
 struct SamplesInMemory {
     /// Bytes of a row.
     row: usize,
@@ -321,7 +322,7 @@ impl Rows for SamplesInMemory {
     }
 }
 
-/// Returns the width and height that a box has whose planes lie below each other.
+/// Returns the width and height of a box with its planes below each other.
 fn size(region: &Region) -> (u32, u32) {
     let width = region.shape.last().copied().unwrap_or(1);
     let [width, height] =

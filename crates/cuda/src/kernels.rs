@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Device, Function, Launch, Module, Result, Stream};
 
-/// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less what kernels take statically at most.
+/// The bytes of dynamic shared memory that any kernel may use without opting in.
+///
+/// They are 48 KiB less the most static shared memory of a kernel.
 const USUAL_SHARED: u32 = 6 << 10;
 
-/// A kernel's name in two parts: what it does, and the kind of pixels if there is a kernel for each.
+/// A kernel's name in two parts: its task, and the kind of pixels if there is a kernel for each.
 pub type KernelName = (&'static str, &'static str);
 
 /// Makes an array of pointers to a kernel's arguments.
@@ -18,7 +20,9 @@ macro_rules! arguments {
     ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<std::ffi::c_void>()),*] };
 }
 
-/// The kernels of one GPU. What is loaded stays loaded until the process ends.
+/// The kernels of one GPU.
+///
+/// Modules stay loaded until the process ends.
 #[derive(Debug)]
 pub struct LoadedKernels {
     capability: (u32, u32),
@@ -39,7 +43,7 @@ struct Allowed {
 }
 
 impl LoadedKernels {
-    /// Returns the kernels of a GPU, of which none is loaded.
+    /// Returns the kernels of a GPU, not loaded yet.
     pub fn new(device: Device) -> Result<Self> {
         Ok(Self { capability: device.compute_capability()?, loaded: Mutex::default() })
     }
@@ -49,7 +53,7 @@ impl LoadedKernels {
         self.capability
     }
 
-    /// Returns a module, loaded if it was not.
+    /// Returns a module, and loads it the first time.
     pub fn module(&self, module: &histeqd_kernels::Module) -> Result<Module> {
         self.lock().module(module, self.capability)
     }

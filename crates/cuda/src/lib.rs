@@ -1,8 +1,10 @@
-//! As much of the CUDA driver as histeqd needs: contexts, streams, events, memory, modules. Streams, events and memory free themselves;
-//! contexts and modules stay until the process ends. The driver's library is loaded when it is asked for.
+//! The part of the CUDA driver that histeqd needs: contexts, streams, events, memory, modules.
 //!
-//! Copies and launches are asynchronous and therefore `unsafe`: whoever starts one must keep the memory it touches valid and otherwise
-//! unused until it has waited for it.
+//! Streams, events and memory free themselves; contexts and modules stay until the process ends.
+//! The driver's library is loaded when it is asked for.
+//!
+//! Copies and launches are asynchronous and therefore `unsafe`: the caller must keep the memory
+//! they touch valid and otherwise unused until it has waited for them.
 #![allow(unsafe_code)]
 
 mod kernels;
@@ -46,7 +48,7 @@ fn text(error: DriverError) -> String {
     error.error_string().map_or_else(|_| "unknown".to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
-/// What driver calls return.
+/// The result of driver calls.
 pub type Result<T> = std::result::Result<T, CudaError>;
 
 /// An address in device memory.
@@ -55,11 +57,11 @@ pub type Address = CUdeviceptr;
 /// Loads the driver library and initializes it.
 ///
 /// # Errors
-/// Why CUDA cannot be used, as a text for the user.
+/// The reason why CUDA cannot be used, as a text for the user.
 pub fn load() -> std::result::Result<(), String> {
-    // Without the library, every call below panics, even printing an error; an old library may lack a function, which panics too.
+    // Calls panic without the library, even printing an error, or if an old one lacks a function.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: loads the driver library as any CUDA program does; its initializers are safe to run at any time.
+        // SAFETY: loads the library as any CUDA program does; its initializers may run at any time.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver (libcuda.so.1 was not found)".to_owned());
         }
@@ -94,7 +96,7 @@ impl Device {
         Ok(Self(result::device::get(ordinal as i32)?))
     }
 
-    /// Returns what its maker calls it.
+    /// Returns its maker's name for it.
     pub fn name(self) -> Result<String> {
         Ok(result::device::get_name(self.0)?)
     }
@@ -174,11 +176,12 @@ impl Context {
 
     /// Retains a device's primary context and leaves this thread's current context as it is.
     pub fn retain(device: Device) -> Result<Self> {
-        // SAFETY: the handle came from the driver; the context is never released, so it outlives everything created in it.
+        // SAFETY: the driver's handle; the context is never released and outlives all created in
+        // it.
         Ok(Self(unsafe { result::primary_ctx::retain(device.0) }?))
     }
 
-    /// Makes it the current context of this thread until the guard is dropped, which brings back the one before.
+    /// Makes it this thread's current context until the guard is dropped, which restores the last.
     pub fn enter(&self) -> Result<Entered> {
         // SAFETY: the context is never released.
         unsafe { sys::cuCtxPushCurrent_v2(self.0) }.result()?;
@@ -208,8 +211,9 @@ pub fn free_memory() -> Result<u64> {
     Ok(result::mem_get_info()?.0 as u64)
 }
 
-/// Pins host memory, so that copies run at the bus's full speed. Where the system does not allow that, the memory is left as it is: copies
-/// are then slower, but just as correct.
+/// Pins host memory, where the system allows that, for copies at the bus's full speed.
+///
+/// Otherwise the memory is left as it is: copies are slower, but just as correct.
 ///
 /// # Safety
 /// The memory must stay mapped until [`unpin`].
@@ -229,7 +233,7 @@ pub unsafe fn pin(memory: &mut [u8]) -> Result<()> {
 
 /// Undoes [`pin`]; memory that was never pinned is left alone.
 pub fn unpin(memory: &mut [u8]) {
-    // SAFETY: the driver knows what is registered and refuses anything else, which does no harm.
+    // SAFETY: the driver knows the registered memory and refuses any other, which does no harm.
     let _ = unsafe { sys::cuMemHostUnregister(memory.as_mut_ptr().cast()) };
 }
 
@@ -248,7 +252,7 @@ impl Buffer {
         Ok(Self { address, bytes })
     }
 
-    /// Returns where it begins.
+    /// Returns its address.
     pub fn address(&self) -> Address {
         self.address
     }
@@ -262,14 +266,14 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: allocated by `new`, freed once; the driver waits for whatever still uses it. An error here stems from an earlier
-            // operation.
+            // SAFETY: allocated by `new`, freed once; the driver waits for its last use. An error
+            // here stems from an earlier operation.
             let _ = unsafe { result::free_sync(self.address) };
         }
     }
 }
 
-/// Memory that is allocated and freed in the order of streams. It keeps what is freed, for what is allocated next, and is never destroyed.
+/// Memory for allocations in stream order; it keeps freed memory, and is never destroyed.
 pub struct Pool(sys::CUmemoryPool);
 
 // SAFETY: the driver's pools may be used from any thread.
@@ -295,7 +299,7 @@ impl Pool {
         Ok(Self(pool))
     }
 
-    /// Allocates memory of undefined content, which work that is in the stream after this call may use.
+    /// Allocates memory of undefined content, for work that is in the stream after this call.
     pub fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Address> {
         let mut address = 0;
         // SAFETY: writes an address to the place given; the pool is never destroyed.
@@ -309,12 +313,12 @@ impl Pool {
 pub struct Stream(pub sys::CUstream);
 
 impl Stream {
-    /// Creates a stream that waits for no other.
+    /// Creates a stream that does not wait for others.
     pub fn new() -> Result<Self> {
         Ok(Self(result::stream::create(StreamKind::NonBlocking)?))
     }
 
-    /// Returns a stream that somebody else created and destroys. 0 and 1 are the legacy default stream, 2 is that of the thread.
+    /// Returns another owner's stream; 0 and 1 are the legacy default stream, 2 is the thread's.
     ///
     /// # Safety
     /// It must be a stream of the current context whenever it is used.
@@ -350,7 +354,7 @@ impl Stream {
     /// Copies host memory to the device.
     ///
     /// # Safety
-    /// `from` must stay valid and unwritten, and the device memory otherwise unused, until the copy is done.
+    /// Until the copy is done, `from` must stay valid and unwritten, the device memory else unused.
     pub unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)
@@ -368,7 +372,7 @@ impl Stream {
     /// Fills device memory with zeros.
     ///
     /// # Safety
-    /// The bytes must be device memory that nothing else uses until this is done.
+    /// The bytes must be device memory that is not used otherwise until this is done.
     pub unsafe fn zero(&self, at: Address, bytes: u64) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memset_d8_async(at, 0, bytes as usize, self.0) }?)
@@ -396,7 +400,7 @@ impl Event {
         Ok(Self(event))
     }
 
-    /// Records it behind everything that is in the stream at this point.
+    /// Records it after everything that is in the stream at this point.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both are alive and belong to the same context.
         Ok(unsafe { result::event::record(self.0, stream.0) }?)
@@ -426,8 +430,9 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Loads kernels for a GPU of this compute capability: as they are compiled for it, or else from PTX. A driver refuses the former if it
-    /// is too old for it, or told to (`CUDA_FORCE_PTX_JIT`).
+    /// Loads kernels for a GPU of this capability: compiled for it, or else from PTX.
+    ///
+    /// A driver refuses the former if it is too old for it, or set to (`CUDA_FORCE_PTX_JIT`).
     pub fn load(module: &histeqd_kernels::Module, capability: (u32, u32)) -> Result<Self> {
         let compiled = module.cubin(capability).and_then(|cubin| Self::from_cubin(&cubin).ok());
         compiled.map_or_else(|| Self::from_ptx(module.ptx()), Ok)
@@ -478,15 +483,15 @@ impl Function {
     /// Allows it so many bytes of dynamic shared memory.
     fn allow_shared(self, bytes: u32) -> Result<()> {
         let most = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: modules are never unloaded, and so the function is there.
+        // SAFETY: modules are never unloaded, and the function is there.
         Ok(unsafe { result::function::set_function_attribute(self.0, most, bytes as i32) }?)
     }
 
     /// Launches it in a stream.
     ///
     /// # Safety
-    /// `arguments` must point to one value for each of the kernel's parameters, of exactly its type; the device memory that these values
-    /// point to must be the kernel's alone until it is done.
+    /// `arguments` must point to a value of the exact type of each of the kernel's parameters; the
+    /// device memory that these point to must be the kernel's alone until it is done.
     pub unsafe fn launch(self, stream: &Stream, launch: Launch, arguments: &mut [*mut c_void]) -> Result<()> {
         let Launch { grid, block, shared } = launch;
         // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.

@@ -22,6 +22,7 @@ mod volume;
 use super::clip::{Clipping, Count, LevelsInUse};
 use super::colour::Plane;
 use super::executor::{Executor, Pool, Team};
+use super::exposure;
 use super::histogram::{self, Counted, Counting, Tally};
 use super::level::Level;
 pub use super::portable::Corners;
@@ -168,7 +169,8 @@ pub(super) fn equalize<S: Sample, E: Executor>(
     down.set(height, tiles.tile_height, tiles.rows);
     let axes = (&*across, &*down);
     let whole = PaddedPlane { shape, samples: source.unwrap_or(samples), padding: &[] };
-    let Some(clipping) = look(&whole, &tiles, axes, (clahe, levels), (slots, survey), (threads, team)) else {
+    let looked = look(&whole, &tiles, axes, (clahe, levels), (slots, survey), (threads, team));
+    let Some(clipping) = looked else {
         return super::copy((source, samples), layout.pixel, team);
     };
     shape.pad(whole.samples, &tiles, padding);
@@ -200,6 +202,7 @@ fn look<S: Sample, E: Executor>(
         survey.look(plane, axes, true, (threads, team));
         let occurs = marked(threads);
         slots.set_occurring(&occurs);
+        let occurs = exposure::occurring(&occurs, plane.shape.exposure);
         Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), tiles.area())?
     } else {
         if S::DEPTH == Depth::Eight || tiles.area() < TINY {
@@ -211,6 +214,9 @@ fn look<S: Sample, E: Executor>(
         }
         Clipping::new(limit, tiles.area(), levels)
     };
+    if let Some(table) = plane.shape.exposure {
+        slots.expose(table);
+    }
     survey.in_slots(tiles, axes, |level| slots.slot(level));
     Some(clipping.with_noise(clahe.noise, levels))
 }

@@ -1,5 +1,7 @@
 //! Exposure: a straight line before the method, so that dark and flat pictures use the range.
 
+use std::borrow::Cow;
+
 use crate::level::Level;
 use crate::percentiles::Stretch;
 
@@ -74,6 +76,21 @@ pub(crate) fn mapped<S: Level, C: Copy + Default + std::ops::AddAssign>(counts: 
         mapped[level.level()] += count;
     }
     mapped
+}
+
+/// Makes a LUT of exposed levels one of the levels that the table exposes.
+pub(crate) fn compose<S: Level>(table: &[S], lut: &mut [S]) {
+    let exposed = lut.to_vec();
+    lut.iter_mut().zip(table).for_each(|(entry, level)| *entry = exposed[level.level()]);
+}
+
+/// Returns for every level whether it occurs after levels went through a table, given whether they did before; all that occur are in it.
+pub(crate) fn occurring<'o, S: Level>(occurs: &'o [bool], table: Option<&[S]>) -> Cow<'o, [bool]> {
+    let Some(table) = table else { return Cow::Borrowed(occurs) };
+    let mut exposed = vec![false; occurs.len()];
+    let levels = table.iter().zip(occurs).filter(|(_, occurs)| **occurs);
+    levels.for_each(|(level, _)| exposed[level.level()] = true);
+    Cow::Owned(exposed)
 }
 
 /// The exposure of each plane that is equalized; of none without an [`Exposure`].

@@ -67,6 +67,18 @@ impl Tally {
         }
     }
 
+    /// Counts these levels, of which some may have occurred, as one.
+    pub(super) fn join(&mut self, levels: Range<usize>, one: usize) {
+        for table in self.tables.chunks_exact_mut(self.counts.len()) {
+            // No sum of a table's counts is above `u32::MAX - room`.
+            let sum = table[levels.clone()].iter_mut().map(std::mem::take).sum();
+            table[one] = sum;
+        }
+        if self.emptied {
+            self.counts[one] = self.counts[levels].iter_mut().map(std::mem::take).sum();
+        }
+    }
+
     /// Counts more samples.
     ///
     /// # Panics

@@ -99,11 +99,8 @@ pub(super) fn fill_plane<S: Level>(
         return operation.strength.weaken_lut(lut);
     };
     let exposed: Vec<S> = exposure.table(levels, counts);
-    let mut equalized = vec![S::zeroed(); S::LEVELS];
-    rule.fill_first(levels, &exposure::mapped(counts, &exposed), &mut equalized);
-    for (entry, exposed) in lut.iter_mut().zip(&exposed) {
-        *entry = equalized[exposed.level()];
-    }
+    rule.fill_first(levels, &exposure::mapped(counts, &exposed), lut);
+    exposure::compose(&exposed, lut);
     operation.strength.weaken(&exposed, lut);
 }
 

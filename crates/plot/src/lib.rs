@@ -1,4 +1,4 @@
-//! What all plots share: the page they are drawn on, its colours and font, and the file formats.
+//! The common parts of all plots: the page, its colours and font, and the file formats.
 //!
 //! ```
 //! use std::path::Path;
@@ -34,7 +34,7 @@ use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The font of the plots, built in so that none needs to be installed. See the README beside it.
+/// The font of the plots, built in to spare an installation. See the README in its folder.
 const FONT: &[u8] = include_bytes!("font/Roboto-Latin.ttf");
 
 /// The file format of a plot.
@@ -75,7 +75,7 @@ pub const LABEL: f64 = 13.0;
 /// The size of remarks.
 pub const SMALL: f64 = 11.5;
 
-/// What drawing on a backend returns.
+/// The result of drawing on a backend.
 pub type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// Something that can be drawn on a page.
@@ -90,7 +90,7 @@ pub trait Drawing {
 /// Draws. Returns the content of the plot's file, in the format that the extension of `path` names.
 ///
 /// # Errors
-/// What is in the way, in words.
+/// The obstacle, in words.
 pub fn draw(drawing: &impl Drawing, path: &Path) -> Result<Vec<u8>, String> {
     register();
     let drawn = match PlotFormat::of(path) {
@@ -154,7 +154,7 @@ impl<B: DrawingBackend> Page<'_, B> {
         self.area.draw(&Polygon::new(self.places(points), colour.filled()))
     }
 
-    /// Draws text that is vertically centred on `at`; `side` says which end of it, or its middle, is at that point horizontally.
+    /// Draws text centred vertically on `at`; `side` is its end, or middle, at that point.
     pub fn text(&self, text: &str, at: (f64, f64), size: f64, colour: RGBColor, side: HPos) -> Drawn<B> {
         let style =
             ("sans-serif", size * self.zoom).into_font().color(&colour).pos(Pos::new(side, VPos::Center));

@@ -7,9 +7,11 @@ use plotters::prelude::BitMapBackend;
 
 use super::{Drawing, draw_on};
 
-/// Pixels of the picture per unit of the drawing, so that it is sharp on high-density screens.
+/// Pixels of the picture per unit of the drawing, to be sharp on high-density screens.
 const DENSITY: u32 = 2;
-/// The factor by which a drawing is drawn larger and then averaged down, because the backend draws areas and texts with hard edges.
+/// The factor by which a drawing is drawn larger and then averaged down.
+///
+/// The backend draws areas and texts with hard edges.
 const OVERSAMPLING: u32 = 2;
 
 /// Draws and encodes.
@@ -32,7 +34,7 @@ pub(super) fn draw(drawing: &impl Drawing) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// Averages squares of [`OVERSAMPLING`] by [`OVERSAMPLING`] RGB pixels, into rows of `width` pixels.
+/// Averages squares of [`OVERSAMPLING`] pixels a side into rows of `width` RGB pixels.
 fn average(large: &[u8], width: usize) -> Vec<u8> {
     const SIDE: usize = OVERSAMPLING as usize;
     let stride = width * SIDE * 3;

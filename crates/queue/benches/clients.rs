@@ -1,12 +1,14 @@
-//! The queue alone: many light clients on one server, as so many workers would be, but without pictures.
+//! The queue alone: many light clients on one server, like as many workers without pictures.
 //!
 //! ```text
-//! cargo bench --package histeqd-queue --bench clients -- [--server nats-server] [--clients 1000] [--messages 200000] [--bytes 7000] [--rate 0]
+//! cargo bench --package histeqd-queue --bench clients -- [--server nats-server] \
+//!     [--clients 1000] [--messages 200000] [--bytes 7000] [--rate 0]
 //! ```
 //!
-//! Prints messages a second, and what the server took of a core, for publishing and for working: each client has a connection of its own,
-//! asks for one message at a time, and has each acknowledged twice, as a worker does. With `--rate`, a client waits in between, so that it
-//! does at most so many messages a second.
+//! Prints messages a second, and the share of a core that the server took, for publishing and for
+//! working: each client has a connection of its own, asks for one message at a time, and has each
+//! acknowledged twice, as a worker does. With `--rate`, a client waits in between, to do at most so
+//! many messages a second.
 
 use std::error::Error;
 use std::fs;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use histeqd_queue::{Access, Fate, Limits, Place, Queue};
 
-/// How many publish at once.
+/// The number of threads that publish at once.
 const PUBLISHERS: usize = 8;
 /// Clock ticks of a second in `/proc` (proc_pid_stat(5)).
 const TICKS: f64 = 100.0;
@@ -49,7 +51,7 @@ impl Server {
         Ok(Queue::connect(&place, &Access::default())?)
     }
 
-    /// Returns the seconds of processors that it has had.
+    /// Returns the seconds of processor time that it has used.
     fn cpu(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -71,7 +73,7 @@ fn flag<T: std::str::FromStr>(name: &str, usual: T) -> T {
     words.nth(1).and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
-/// Prints what a stage took.
+/// Prints the costs of a stage.
 fn tell(what: &str, count: usize, server: &Server, (begun, cpu): (Instant, f64)) {
     let seconds = begun.elapsed().as_secs_f64();
     println!(

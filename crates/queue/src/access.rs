@@ -1,4 +1,4 @@
-//! How a server lets us in: what the environment says, by the names that NATS's own command line reads.
+//! Credentials for the server, from the environment variables that NATS's own command line reads.
 
 use std::env;
 use std::fs::File;
@@ -20,11 +20,13 @@ const AUTHORITY: &str = "NATS_CA";
 const CERTIFICATE: &str = "NATS_CERT";
 const KEY: &str = "NATS_KEY";
 
-/// How often the server is asked for a sign of life. After two without an answer the connection is made anew: one to a machine that was cut off
-/// may stay silent for minutes after the network is back.
+/// The interval at which the server is asked for a sign of life.
+///
+/// After two without an answer the connection is made anew: one to a machine that was cut off may
+/// stay silent for minutes after the network is back.
 const PING: Duration = Duration::from_secs(10);
 
-/// Who we are to the server, and whom we trust.
+/// Credentials for the server, and the authorities to trust.
 #[derive(Clone, Default)]
 pub struct Access {
     user: Option<(String, String)>,
@@ -34,13 +36,16 @@ pub struct Access {
     nkey: Option<PathBuf>,
     /// A file with certificates of authorities.
     authority: Option<PathBuf>,
-    /// Files with our certificate and its key.
+    /// Files with the client's certificate and its key.
     certificate: Option<(PathBuf, PathBuf)>,
 }
 
 impl Access {
-    /// Returns what the environment says: `NATS_USER` and `NATS_PASSWORD`, `NATS_TOKEN`, the files `NATS_CREDS` and `NATS_NKEY`, and for TLS
-    /// the files `NATS_CA`, `NATS_CERT` and `NATS_KEY`. A user in the queue's address goes over these.
+    /// Returns the settings of the environment.
+    ///
+    /// They are `NATS_USER` and `NATS_PASSWORD`, `NATS_TOKEN`, the files `NATS_CREDS` and
+    /// `NATS_NKEY`, and for TLS the files `NATS_CA`, `NATS_CERT` and `NATS_KEY`. A user in the
+    /// queue's address takes precedence.
     ///
     /// # Errors
     /// When a variable is set, and one without which it has no effect is not.

@@ -13,12 +13,14 @@ use tokio_util::task::TaskTracker;
 use crate::error::QueueError;
 use crate::streams::{Published, Streams};
 
-/// How often what the server did not confirm is sent again. Together with the time that each waits for an answer it is longer than a server
-/// takes to be started anew.
+/// The attempts at sending something that the server does not confirm.
+///
+/// Together with the time that each waits for an answer they take longer than the restart of a
+/// server.
 const TRIES: u32 = 12;
-/// The pause in between.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When a message is delivered again that there was no room to replace.
+/// The time after which a message is delivered again if there was no room to replace it.
 const LATER: Duration = Duration::from_secs(5);
 
 /// A message to be published.
@@ -26,11 +28,11 @@ const LATER: Duration = Duration::from_secs(5);
 pub struct Letter {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its content.
     pub payload: Vec<u8>,
 }
 
-/// What is to become of a message.
+/// The fate of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is done.
@@ -43,14 +45,14 @@ pub enum Fate {
     Dead,
 }
 
-/// A message that this process has the lease on, which is kept until the message is settled or dropped.
+/// A message with a lease of this process, which is kept until it is settled or dropped.
 pub struct Delivery {
     payload: Vec<u8>,
     deliveries: u64,
     acker: Option<Arc<Acker>>,
     streams: Streams,
     tasks: TaskTracker,
-    /// Where the tasks run.
+    /// The runtime of the tasks.
     runtime: Handle,
     lease: JoinHandle<()>,
 }
@@ -71,7 +73,7 @@ impl Delivery {
         let keep = async move {
             loop {
                 sleep(lease / 3).await;
-                // What is not sent now is sent after the next pause.
+                // A failed one is made up for after the next pause.
                 let _ = reply.ack_with(AckKind::Progress).await;
             }
         };
@@ -88,18 +90,19 @@ impl Delivery {
         })
     }
 
-    /// Returns what the message says.
+    /// Returns the content of the message.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// Returns how often it was delivered by now, at least 1.
+    /// Returns the number of its deliveries so far, at least 1.
     pub fn deliveries(&self) -> u64 {
         self.deliveries
     }
 
-    /// Has the queue's server told, in the background, first of these dead letters and then what is to become of the message. What the
-    /// server does not hear of is delivered again once the lease ends.
+    /// Sends dead letters and then the message's fate to the queue's server, in the background.
+    ///
+    /// A message with a fate that does not reach the server is delivered again once the lease ends.
     pub fn settle(mut self, dead: Vec<Letter>, fate: Fate) {
         let Some(acker) = self.acker.take() else { return };
         let (streams, tasks, runtime) = (self.streams.clone(), self.tasks.clone(), self.runtime.clone());
@@ -107,7 +110,7 @@ impl Delivery {
             if publish_dead(&streams, dead).await {
                 end(&streams, &acker, fate).await;
             }
-            // The lease is kept until now.
+            // The lease is kept until here.
             drop(self);
         };
         tasks.spawn_on(settling, &runtime);
@@ -153,7 +156,7 @@ async fn end(streams: &Streams, acker: &Acker, fate: Fate) {
     }
 }
 
-/// Publishes what takes the place of a message. Returns whether there was room.
+/// Publishes the letters that take the place of a message. Returns whether there was room.
 async fn replace(streams: &Streams, letters: Vec<Letter>) -> bool {
     for Letter { name, payload } in letters {
         let mut tries = 1;

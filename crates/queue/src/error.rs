@@ -1,10 +1,10 @@
-//! What can go wrong with a queue.
+//! Errors of a queue.
 
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a queue cannot be used.
+/// The reason why a queue cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The address is not that of a queue.
@@ -15,7 +15,7 @@ pub enum QueueError {
     Unreachable {
         /// The server, without a password.
         server: String,
-        /// What it is that fails.
+        /// The failure.
         why: String,
     },
     /// A file with credentials cannot be used.
@@ -45,7 +45,7 @@ pub enum QueueError {
     /// The server refused something.
     #[error("{what}: {why}")]
     Failed {
-        /// What was asked of it.
+        /// The request.
         what: &'static str,
         /// The reason.
         why: String,

@@ -1,9 +1,11 @@
-//! A work queue over NATS JetStream, for programs without an async runtime: what asks the server blocks, leases are kept and messages are
-//! acknowledged in the background.
+//! A work queue over NATS JetStream, for programs without an async runtime.
 //!
-//! A queue is two streams of a NATS server: one of the work, from which a message is deleted once it is acknowledged, and one of dead
-//! letters, which are kept until they are taken out. A message has a name, and the stream of work never has two messages of one name. It is
-//! delivered at least once: again, when the lease on it ends without a word from the process that has it.
+//! Calls to the server block; leases are kept and messages are acknowledged in the background.
+//!
+//! A queue is two streams of a NATS server: one of the work, from which a message is deleted once
+//! it is acknowledged, and one of dead letters, which are kept until they are taken out. A message
+//! has a name, and the stream of work never has two messages of one name. It is delivered at least
+//! once: again, when the lease on it ends without a word from the process that has it.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -47,10 +49,10 @@ use requests::{Answer, Requests};
 use streams::{Consumer, Streams};
 pub use streams::{DeadLetter, Limits, Published, Stats};
 
-/// How long the server has for one answer.
+/// The server's time for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How much later than agreed the server may say that there is no work.
+/// The most by which the server's answer of no work may be late.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// A connection to a queue. Shared by all threads.
@@ -58,12 +60,14 @@ pub struct Queue {
     runtime: Runtime,
     streams: Streams,
     requests: Mutex<Requests>,
-    /// What acknowledges messages, and answers questions.
+    /// The tasks that acknowledge messages, and answer questions.
     tasks: TaskTracker,
 }
 
 impl Queue {
-    /// Connects to the server. A connection that is lost later is made anew in the background, for as long as that takes.
+    /// Connects to the server.
+    ///
+    /// A connection that is lost later is made anew in the background, for as long as that takes.
     ///
     /// # Errors
     /// When the server cannot be reached, or refuses.
@@ -85,7 +89,7 @@ impl Queue {
         Ok(Self { streams: Streams::new(place, context), requests, runtime, tasks: TaskTracker::new() })
     }
 
-    /// Creates the queue if there is none. One that is there is left as it is.
+    /// Creates the queue if it does not exist. An existing one is left as it is.
     ///
     /// # Errors
     /// When the server does not answer, or refuses.
@@ -101,7 +105,9 @@ impl Queue {
         self.wait(self.streams.publish(name, payload))
     }
 
-    /// Returns the next message, for which it waits for a while. The lease on it is kept until it is settled or dropped.
+    /// Returns the next message, for which it waits for a while.
+    ///
+    /// The lease on it is kept until it is settled or dropped.
     ///
     /// # Errors
     /// When the server does not answer, or there is no queue any more.
@@ -115,8 +121,8 @@ impl Queue {
                 }
                 Ok(Answer::Nothing) => Ok(None),
                 Ok(Answer::Silence) => {
-                    // A server says in time that there is nothing, unless it was started anew and has forgotten the question, or there is
-                    // no such queue any more.
+                    // A server answers in time that there is no work, unless it was started anew
+                    // and has forgotten the question, or there is no such queue any more.
                     self.streams.forget_consumer();
                     Ok(None)
                 }
@@ -128,7 +134,7 @@ impl Queue {
         })
     }
 
-    /// Returns how many messages there are.
+    /// Returns the numbers of messages.
     ///
     /// # Errors
     /// When the server does not answer, or there is no queue.
@@ -136,7 +142,7 @@ impl Queue {
         self.wait(self.streams.stats())
     }
 
-    /// Hands over what each message of the work says, those included that a worker has.
+    /// Hands over the content of each message of the work, those included that a worker has.
     ///
     /// # Errors
     /// When the server does not answer, or there is no queue.
@@ -160,10 +166,10 @@ impl Queue {
         self.wait(self.streams.forget_dead(letter.sequence))
     }
 
-    /// Answers those who ask who works for the queue, from now on.
+    /// Answers questions for the workers of the queue from here on.
     ///
     /// # Errors
-    /// When the server cannot be told.
+    /// When the server cannot be reached.
     pub fn answer(&self, answer: impl Fn() -> Vec<u8> + Send + 'static) -> Result<(), QueueError> {
         let client = self.streams.client();
         let asked = self.wait(async {
@@ -174,7 +180,7 @@ impl Queue {
             let mut asked = asked;
             while let Some(question) = asked.next().await {
                 if let Some(reply) = question.reply {
-                    // Who asked asks again, or has gone.
+                    // The asking process asks again, or has gone.
                     let _ = client.publish(reply, answer().into()).await;
                 }
             }
@@ -184,7 +190,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Asks who works for the queue, and returns the answers that come within a while.
+    /// Asks for the workers of the queue, and returns the answers that come within a while.
     ///
     /// # Errors
     /// When the server cannot be asked.
@@ -198,7 +204,7 @@ impl Queue {
             client.publish_with_reply(question, inbox, "".into()).await.map_err(|why| failed(&why))?;
             let (end, mut told) = (Instant::now() + patience, Vec::new());
             while let Ok(Some(answer)) = timeout_at(end, answers.next()).await {
-                // Without a worker the server itself says that nobody listens.
+                // Without a worker the server itself answers that there are no listeners.
                 if answer.status.is_none() {
                     told.push(answer.payload.to_vec());
                 }
@@ -207,7 +213,9 @@ impl Queue {
         })
     }
 
-    /// Waits, but not for longer than a while, until what was settled is acknowledged. Returns whether all of it is.
+    /// Waits at most `patience` for the acknowledgement of all settled messages.
+    ///
+    /// Returns whether they are acknowledged.
     pub fn finish(&self, patience: Duration) -> bool {
         self.wait(async { self.requests.lock().await.give_back_late().await });
         self.tasks.close();

@@ -1,4 +1,4 @@
-//! Where a queue is: the address of its server, and its name there.
+//! The place of a queue: the address of its server, and its name there.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ impl Place {
         &self.name
     }
 
-    /// Returns the server's address, without what is secret.
+    /// Returns the server's address, without secrets.
     pub(crate) fn server(&self) -> String {
         let Self { server, .. } = self;
         format!("{}://{}:{}", server.scheme(), server.host(), server.port())
@@ -39,7 +39,9 @@ impl Place {
         Some((user.to_owned(), self.server.password().unwrap_or_default().to_owned()))
     }
 
-    /// Returns the name of the stream of work. An underscore is in no queue's name, so no two queues share a stream.
+    /// Returns the name of the stream of work.
+    ///
+    /// An underscore is in no queue's name, and no two queues share a stream.
     pub(crate) fn work(&self) -> String {
         format!("histeqd_{}", self.name)
     }
@@ -49,17 +51,17 @@ impl Place {
         format!("histeqd_{}_dead", self.name)
     }
 
-    /// Returns the subject of a message in the work; `*` for that of all.
+    /// Returns the subject of a message in the work; that of all for `*`.
     pub(crate) fn work_subject(&self, name: &str) -> String {
         format!("histeqd.{}.work.{name}", self.name)
     }
 
-    /// Returns the subject of a dead letter; `*` for that of all.
+    /// Returns the subject of a dead letter; that of all for `*`.
     pub(crate) fn dead_subject(&self, name: &str) -> String {
         format!("histeqd.{}.dead.{name}", self.name)
     }
 
-    /// Returns the subject on which those who work are asked.
+    /// Returns the subject on which workers are asked.
     pub(crate) fn question(&self) -> String {
         format!("histeqd.{}.workers", self.name)
     }
@@ -81,7 +83,7 @@ impl FromStr for Place {
     type Err = QueueError;
 
     fn from_str(text: &str) -> Result<Self, QueueError> {
-        // A password in it is nobody's business.
+        // A password in it must not be shown.
         let shown = || text.rsplit_once('@').map_or(text, |(_, after)| after).to_owned();
         let wrong = |why: &str| QueueError::Address(shown(), why.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;

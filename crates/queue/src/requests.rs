@@ -1,5 +1,6 @@
-//! Asking for messages, by way of one subscription for all answers: one for each question would cost the server and the client more than
-//! the question.
+//! Requests for messages, by way of one subscription for all answers.
+//!
+//! One for each question would cost the server and the client more than the question.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::QueueError;
 
-/// What the server said.
+/// An answer of the server.
 pub(crate) enum Answer {
-    /// It has a message for us.
+    /// A message.
     Message(Box<Message>),
-    /// There is none for now.
+    /// No message at present.
     Nothing,
     /// It gave no answer in time.
     Silence,
@@ -23,7 +24,7 @@ pub(crate) enum Answer {
 /// The questions of one connection.
 pub(crate) struct Requests {
     context: Context,
-    /// The beginning of the subjects of answers, of which each question has its own.
+    /// The beginning of the subjects of answers. Each question has its own subject.
     inbox: String,
     answers: Option<Subscriber>,
     asked: u64,
@@ -38,8 +39,10 @@ impl Requests {
         self.context.client()
     }
 
-    /// Asks a consumer for a message, for which the server waits for a while, and we for `slack` more. A message that comes later than that
-    /// answers the next question.
+    /// Asks a consumer for a message.
+    ///
+    /// The server waits for `patience`, and this client for `slack` more. A message that comes
+    /// later than that answers the next question.
     pub(crate) async fn ask(
         &mut self,
         (stream, consumer): (&str, &str),
@@ -66,7 +69,7 @@ impl Requests {
                     let context = self.context.clone();
                     break Ok(Answer::Message(Box::new(Message { message, context })));
                 }
-                // Of a question that was given up.
+                // The answer to a question that was given up.
                 Some(_) if *message.subject != *reply => {}
                 Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => break Ok(Answer::Nothing),
                 Some(StatusCode::IDLE_HEARTBEAT) => {}
@@ -87,7 +90,7 @@ impl Requests {
         {
             if message.status.is_none() {
                 let message = Message { message, context: self.context.clone() };
-                // What the server does not hear is delivered again once the lease ends.
+                // A message that is not given back is delivered again once the lease ends.
                 let _ = message.ack_with(AckKind::Nak(None)).await;
             }
         }

@@ -23,23 +23,26 @@ use futures_util::StreamExt;
 use crate::error::QueueError;
 use crate::place::Place;
 
-/// What the name of the consumer begins with that all workers share. It ends in the time when it was made: what a worker of a queue that
-/// vanished says of its messages must not be taken for a word about those of a queue that has the name now, which are numbered anew.
+/// The prefix of the name of the consumer that all workers share.
+///
+/// The name ends in the time when it was made: the queue's name may be used again, with messages
+/// numbered anew, and an acknowledgement from a worker of the queue that vanished must not be taken
+/// for one of those.
 const CONSUMER: &str = "workers";
 
-/// What was asked of the server, for people.
+/// The description of a request, for people.
 const CREATING: &str = "creating the queue";
 
-/// How often a queue is created that others create at the same time, and what is waited between: two seconds in all.
+/// The attempts at creating a queue that others create too, and the pause: two seconds in all.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How large a new queue may become, and how long a worker may be silent.
+/// The largest size of a new queue, and the longest silence of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most messages in the work; more are refused until there is room.
     pub messages: u32,
-    /// How long after a worker's last word its messages are delivered to others.
+    /// The time after a worker's last word at which its messages are delivered to others.
     pub lease: Duration,
 }
 
@@ -49,7 +52,7 @@ impl Default for Limits {
     }
 }
 
-/// What became of a message that was to be added.
+/// The result of adding a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     /// It was added.
@@ -60,7 +63,7 @@ pub enum Published {
     Full,
 }
 
-/// How many messages a queue has.
+/// The numbers of a queue's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// In the work, and with no worker.
@@ -71,17 +74,17 @@ pub struct Stats {
     pub dead: u64,
 }
 
-/// A message that nobody is to work on any more.
+/// A message that must not be worked on any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its content.
     pub payload: Vec<u8>,
     pub(crate) sequence: u64,
 }
 
-/// What hands out the messages of the work.
+/// The consumer that hands out the messages of the work.
 #[derive(Clone)]
 pub(crate) struct Consumer {
     pub(crate) name: Arc<str>,
@@ -134,14 +137,15 @@ impl Streams {
             }
             match (create_consumer(&work, limits).await, tries.next()) {
                 (Ok(()), _) => return Ok(()),
-                // The stream has room for one: another process may be creating it, and the server does not list it yet.
+                // The stream has room for one: another process may be creating it, and the server
+                // does not list it yet.
                 (Err(_), Some(_)) => tokio::time::sleep(PAUSE).await,
                 (Err(why), None) => return Err(QueueError::failed(CREATING, &why)),
             }
         }
     }
 
-    /// Returns a stream, and creates it where there is none, whoever else does at the same time.
+    /// Returns a stream, and creates it if it does not exist, even if others do at the same time.
     async fn get_or_create(&self, config: Config) -> Result<Stream, QueueError> {
         let mut tries = 1..TRIES;
         loop {
@@ -185,14 +189,15 @@ impl Streams {
         name_of_consumer(stream).await?.ok_or_else(missing)
     }
 
-    /// Has the consumer looked for again: it may have been deleted.
+    /// Makes the next call look for the consumer again: it may have been deleted.
     pub(crate) fn forget_consumer(&self) {
         *self.consumer.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub(crate) async fn publish(&self, name: &str, payload: Vec<u8>) -> Result<Published, QueueError> {
-        // By the last message of its name rather than by Nats-Msg-Id, which the server remembers for a time: what was done and is to be
-        // done again has to be added, and what still waits after that time has not.
+        // By the last message of its name rather than by Nats-Msg-Id, which the server remembers
+        // for a time: a message that is done and is to be done again has to be added, and one that
+        // still waits after that time has not.
         let message = PublishMessage::build().payload(payload.into()).expected_last_subject_sequence(0);
         let sent = match self.context.send_publish(self.place.work_subject(name), message).await {
             Ok(sent) => sent.await,
@@ -228,7 +233,8 @@ impl Streams {
         let name = self.name_of_consumer(&work).await?;
         let workers = work.consumer_info(name).await.map_err(|why| unknown(&why))?;
         let dead = self.stream(self.place.dead()).await?;
-        // After a crash the server may count messages as in progress that are gone. Asked later, it does not miss any.
+        // After a crash the server may count messages as in progress that are gone. The number of
+        // messages, asked for later, includes all of them.
         let there = self.stream(self.place.work()).await?.cached_info().state.messages;
         let in_progress = there.saturating_sub(workers.num_pending).min(workers.num_ack_pending as u64);
         let dead = dead.cached_info().state.messages;
@@ -248,7 +254,7 @@ impl Streams {
         Ok(letters)
     }
 
-    /// Hands over what each message of the work says, those included that a worker has.
+    /// Hands over the content of each message of the work, those included that a worker has.
     pub(crate) async fn work(&self, mut each: impl FnMut(&[u8])) -> Result<(), QueueError> {
         let all = self.place.work_subject("*");
         self.read(self.place.work(), &all, |message| each(&message.payload)).await
@@ -279,7 +285,7 @@ impl Streams {
     pub(crate) async fn forget_dead(&self, sequence: u64) -> Result<(), QueueError> {
         let stream = self.stream(self.place.dead()).await?;
         stream.delete_message(sequence).await.map(drop).or_else(|why| match why.kind() {
-            // Somebody else did, or there is a later one of its name.
+            // Another process did, or there is a later one of its name.
             async_nats::jetstream::stream::DeleteMessageErrorKind::JetStream(error)
                 if error.code() == 404
                     || [ErrorCode::SEQUENCE_NOT_FOUND, ErrorCode::STREAM_MESSAGE_DELETE_FAILED]
@@ -299,7 +305,7 @@ async fn create_consumer(work: &Stream, limits: &Limits) -> Result<(), ConsumerE
         ack_wait: limits.lease,
         // As many as there are workers.
         max_ack_pending: -1,
-        // Their number is for the workers to count.
+        // The workers count deliveries.
         max_deliver: -1,
         max_waiting: 100_000,
         ..ConsumerConfig::default()
@@ -318,7 +324,7 @@ async fn name_of_consumer(stream: &Stream) -> Result<Option<String>, QueueError>
     Ok(None)
 }
 
-/// Returns what it means that a stream cannot be created.
+/// Returns the meaning of an error of creating a stream.
 fn not_created(why: &CreateStreamError) -> QueueError {
     match why.kind() {
         CreateStreamErrorKind::JetStreamUnavailable => QueueError::NoJetStream,
@@ -327,19 +333,19 @@ fn not_created(why: &CreateStreamError) -> QueueError {
     }
 }
 
-/// Returns whether the server says that there is such a stream, or one with these subjects.
+/// Returns whether the error is that there is such a stream, or one with these subjects.
 fn is_taken(why: &CreateStreamError) -> bool {
     let taken = [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP];
     matches!(why.kind(), CreateStreamErrorKind::JetStream(error) if taken.contains(&error.error_code()))
 }
 
-/// Returns whether the server says that it, or this account on it, has no JetStream.
+/// Returns whether the error is that the server, or this account on it, has no JetStream.
 fn is_without_jetstream(error: &jetstream::Error) -> bool {
     [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT]
         .contains(&error.error_code())
 }
 
-/// Returns whether nothing on the server listens to requests to JetStream.
+/// Returns whether the server has no listener for requests to JetStream.
 fn is_unheard(why: &GetStreamError) -> bool {
     let request = why.source().and_then(|source| source.downcast_ref::<RequestError>());
     request.is_some_and(|request| request.kind() == RequestErrorKind::NoResponders)
@@ -354,7 +360,7 @@ fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-/// Returns whether the server refused a message because the stream, or all that its account may have, is full.
+/// Returns whether a message was refused because the stream, or its account's room, is full.
 fn is_full(why: &PublishError) -> bool {
     let told = why.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
     told.is_some_and(|error| {

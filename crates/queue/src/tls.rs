@@ -1,4 +1,4 @@
-//! What is wrong with TLS, so that people know what to do about it.
+//! Faults of TLS, in words that show people the remedy.
 
 use std::error::Error;
 use std::fs;
@@ -9,7 +9,7 @@ use async_nats::rustls::pki_types::CertificateDer;
 use async_nats::rustls::pki_types::pem::PemObject;
 use async_nats::rustls::{CertificateError, Error as TlsError};
 
-/// Returns why a connection failed, if it is for its TLS, and what helps.
+/// Returns the reason for a failed connection and its remedy, if it is TLS.
 pub(crate) fn fault(why: &(dyn Error + 'static)) -> Option<String> {
     Some(match cause(why)? {
         TlsError::InvalidCertificate(why) => of_certificate(why),
@@ -26,7 +26,7 @@ fn cause<'e>(why: &'e (dyn Error + 'static)) -> Option<&'e TlsError> {
     if let Some(found) = why.downcast_ref() {
         return Some(found);
     }
-    // An I/O error does not name what it was made of as its source.
+    // An I/O error does not name the error inside it as its source.
     let inner = why.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     inner.and_then(|inner| cause(inner)).or_else(|| cause(why.source()?))
 }
@@ -56,7 +56,7 @@ fn of_certificate(why: &CertificateError) -> String {
 /// Checks that a file holds certificates.
 ///
 /// # Errors
-/// When it cannot be read, or holds none.
+/// When it cannot be read, or has no certificate.
 pub(crate) fn must_hold_certificates(file: &Path) -> io::Result<()> {
     let content = fs::read(file)?;
     match CertificateDer::pem_slice_iter(&content).next() {

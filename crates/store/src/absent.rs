@@ -1,4 +1,4 @@
-//! What stands for requests where the program is built without object storage: nothing can be opened.
+//! Stands in for requests in a build without object storage: no bucket can be opened.
 
 use std::fs::File;
 use std::iter::Empty;

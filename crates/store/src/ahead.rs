@@ -1,4 +1,4 @@
-//! Fetches objects before they are opened, in the order in which they are going to be.
+//! Fetches of objects before they are opened, in the order in which they are going to be.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::AT_ONCE;
 
-/// What can be fetched before it is opened.
+/// An object that can be fetched before it is opened.
 pub(crate) trait Upcoming: Send + Sync {
-    /// Starts to fetch it, with a place among those that were begun, if there is room. Returns whether it need not be looked at again.
+    /// Starts to fetch it, with a place among those that were begun, if there is room.
+    ///
+    /// Returns whether it is dealt with.
     fn come(&self, place: &mut dyn FnMut() -> Place) -> bool;
 }
 
@@ -16,7 +18,7 @@ pub(crate) trait Upcoming: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Ahead {
     upcoming: Mutex<VecDeque<Arc<dyn Upcoming>>>,
-    /// How many were begun and not opened yet.
+    /// The number of objects that were begun and not opened yet.
     begun: Arc<AtomicUsize>,
 }
 

@@ -26,7 +26,9 @@ impl Budget {
         self.total
     }
 
-    /// Takes a share if that much is free. Nothing waits here: who gets none has another way.
+    /// Takes a share if that many bytes are free.
+    ///
+    /// It does not wait: there is another way without a share.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<Share> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         *free = free.checked_sub(bytes)?;

@@ -1,13 +1,16 @@
-//! Why something in object storage could not be done, and what the user can do about it.
+//! Errors of object storage, with the user's remedies.
 
 use std::fmt;
 
-/// What failed. It never has credentials in it, nor what a server tells of them; it names the URL only if that itself is at fault.
+/// A failure.
+///
+/// It never has credentials in it, nor a server's text about them; it names the URL only if that
+/// itself is at fault.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(Kind);
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// The URL cannot be used.
@@ -23,9 +26,9 @@ pub(crate) enum Kind {
     NotFound,
     /// The server knows the credentials and refuses, or does not know them.
     Denied(String),
-    /// The object is there, or is another one now, and that was the condition.
+    /// The object is there, or has been replaced, against the condition of the request.
     Precondition,
-    /// The server has no TLS, and it was not said that none is needed.
+    /// The server has no TLS, and unencrypted access was not allowed.
     PlainHttp,
     /// The server lists the same again and again.
     ListedAgain,
@@ -82,7 +85,9 @@ impl Error {
         Self(Kind::Url { url: url.to_owned(), why })
     }
 
-    /// Returns whether it was the server or the bucket, so that nothing else can be done with the bucket either until that has passed.
+    /// Returns whether the server or the bucket is the cause.
+    ///
+    /// Until that has passed, all other requests to the bucket fail as well.
     pub fn concerns_bucket(&self) -> bool {
         matches!(self.0, Kind::NoBucket | Kind::PlainHttp | Kind::Unreachable(_))
     }
@@ -92,7 +97,7 @@ impl Error {
         matches!(self.0, Kind::Denied(_))
     }
 
-    /// Returns whether it may have been done all the same: its answer may be what was lost.
+    /// Returns whether the request may have succeeded all the same: its answer may be lost.
     pub fn is_in_doubt(&self) -> bool {
         match &self.0 {
             Kind::Unreachable(_) => true,
@@ -107,7 +112,7 @@ impl Error {
         matches!(self.0, Kind::NotFound)
     }
 
-    /// Returns whether the object was not the one that was expected to be there.
+    /// Returns whether the object was not in the expected state.
     pub fn is_precondition(&self) -> bool {
         matches!(self.0, Kind::Precondition)
     }

@@ -16,8 +16,9 @@
 //! # }
 //! ```
 //!
-//! Every call waits for its answer; fetches that were announced ([`announce`]) are under way meanwhile. Credentials and endpoints come
-//! from the environment. Nothing is started before the first bucket is opened.
+//! Every call waits for its answer; fetches that were announced ([`announce`]) are under way
+//! meanwhile. Credentials and endpoints come from the environment. No thread is started before the
+//! first bucket is opened.
 
 #![cfg_attr(
     not(feature = "object-storage"),
@@ -43,7 +44,7 @@ pub use object::{Object, announce};
 pub use storage::{Bucket, Storage, unnamed_file, unnamed_folder};
 pub use url::{Url, is_url};
 
-/// How many requests of a kind are under way at once: enough that a picture need not wait for the network's delay.
+/// The requests of a kind that are under way at once, enough to hide the network's delay.
 pub const AT_ONCE: usize = 64;
 
 /// The name of the metadata that an output carries.
@@ -52,18 +53,18 @@ pub(crate) const RECORD: &str = "histeqd";
 /// The name of the metadata that has the settings. Services take letters alone in it.
 pub(crate) const SETTINGS: &str = "histeqdsettings";
 
-/// What tells one state of an object from another.
+/// The identity of a state of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// What the store calls this content.
+    /// The store's name for this content.
     pub e_tag: Option<String>,
-    /// The store's number of this state, if it has such.
+    /// The store's number of this state, if there is one.
     pub(crate) version: Option<String>,
-    /// When it was written, in nanoseconds since 1970.
+    /// The time when it was written, in nanoseconds since 1970.
     pub modified_ns: i64,
 }
 
-/// An object as a listing tells of it.
+/// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its whole name in the bucket.
@@ -74,12 +75,12 @@ pub struct Entry {
     pub version: Version,
 }
 
-/// What a listing tells of.
+/// An item of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// An object that can be read.
     Object(Entry),
-    /// One that cannot, for its name.
+    /// One that cannot, because of its name.
     Unusable(Unusable),
 }
 
@@ -90,14 +91,14 @@ pub struct Unusable {
     pub name: String,
     /// Its length in bytes.
     pub size: u64,
-    /// Why, as a sentence about such names.
+    /// The reason, as a sentence about such names.
     pub why: &'static str,
 }
 
-/// What an object is labelled with.
+/// The labels of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Labels<'a> {
-    /// The record of what it was made from.
+    /// The record of its source.
     pub record: Option<&'a str>,
     /// The settings that it was made with, up to a few lines.
     pub settings: Option<&'a str>,
@@ -105,31 +106,31 @@ pub struct Labels<'a> {
     pub content_type: Option<&'a str>,
 }
 
-/// An object, with what was recorded on it.
+/// An object with its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The object.
     pub entry: Entry,
     /// The record that it carries, if any.
     pub record: Option<String>,
-    /// The settings that it says it was made with, if any.
+    /// The settings that it records, if any.
     pub settings: Option<String>,
 }
 
-/// What an object is written from.
+/// The source of an object that is written.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'c> {
     File(&'c File),
     Bytes(&'c [u8]),
 }
 
-/// What has to be at the place of an object that is written.
+/// The state that has to be at the place of an object that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing.
+    /// No object.
     Nothing,
     /// This state of it.
     State(Version),
-    /// Whatever there is.
+    /// Any object, or no object.
     Anything,
 }

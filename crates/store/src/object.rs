@@ -1,4 +1,4 @@
-//! An object to be read: fetched into an unnamed file once somebody opens it, or before.
+//! An object to be read, fetched into an unnamed file when it is opened, or before.
 
 use std::fmt;
 use std::fs::File;
@@ -21,7 +21,7 @@ pub struct Object {
 }
 
 enum State {
-    /// It has not been asked for, or been let go.
+    /// It has not been asked for, or has been let go.
     Away,
     /// It is being fetched, perhaps ahead.
     Coming(Fetching, Option<Share>, Option<Place>),
@@ -35,7 +35,7 @@ impl Object {
         Arc::new(Self { bucket, entry, state: Mutex::new(State::Away) })
     }
 
-    /// What was listed.
+    /// The entry of the listing.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }
@@ -48,7 +48,7 @@ impl Object {
     /// Returns its content as a file with a position of its own, once it has been fetched.
     ///
     /// # Errors
-    /// When it cannot be fetched; it is another one now, for example.
+    /// When it cannot be fetched; for example, if it has been replaced since it was listed.
     pub fn open(&self) -> Result<File, Error> {
         let opened = self.bring();
         self.bucket.storage().ahead().go_on();
@@ -73,7 +73,7 @@ impl Object {
             here => *state = here,
         }
         match &*state {
-            // Through /proc, for a duplicate would share its position with others.
+            // Through /proc, because a duplicate would share its position with others.
             State::Here(file, _) => {
                 File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(|why| unkept(&why))
             }
@@ -81,7 +81,7 @@ impl Object {
         }
     }
 
-    /// Frees the memory that its content takes. It can still be opened, and is then fetched once more.
+    /// Frees the memory of its content, which is fetched once more when it is opened again.
     pub fn let_go(&self) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Away;
     }
@@ -91,14 +91,14 @@ impl Object {
     }
 }
 
-/// Has objects fetched ahead, in their order, as far as there is room for what was not opened yet.
+/// Has objects fetched ahead, in their order, as far as there is room for unopened ones.
 pub fn announce<'o>(storage: &Storage, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
     storage.ahead().announce(objects.into_iter().map(|object| Arc::clone(object) as Arc<dyn Upcoming>));
 }
 
 impl Upcoming for Object {
     fn come(&self, place: &mut dyn FnMut() -> Place) -> bool {
-        // Who holds the lock is opening it.
+        // The thread that holds the lock is opening it.
         let Ok(mut state) = self.state.try_lock() else { return true };
         if !matches!(*state, State::Away) {
             return true;
@@ -109,7 +109,7 @@ impl Upcoming for Object {
                 true
             }
             Ok(None) => false,
-            // Who opens it will be told.
+            // The error comes up again where it is opened.
             Err(_) => true,
         }
     }

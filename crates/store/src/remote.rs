@@ -1,4 +1,6 @@
-//! Requests to a bucket: the only code that knows `object_store` and the runtime. Each call waits for its answer; few threads carry all.
+//! Requests to a bucket: the only code that knows `object_store` and the runtime.
+//!
+//! Each call waits for its answer; few threads carry all requests.
 
 mod failure;
 mod listing;
@@ -36,13 +38,15 @@ use names::UsableNames;
 /// Threads that carry requests. They wait for the network, and compute little.
 const THREADS: usize = 2;
 
-/// What the settings on an object have escapes for: line breaks, for a header has one line, and blanks, whose number signatures ignore.
+/// Characters that are escaped in the settings on an object: line breaks and blanks.
+///
+/// A header has one line, and signatures ignore the number of blanks.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// The most bytes of settings on an object: services take 2 KB of metadata.
 const LONGEST_SETTINGS: usize = 1536;
 
-/// Longer objects are written in parts of this size, so that one needs little memory on its way.
+/// The size of the parts in which longer objects are written, which bounds their memory on the way.
 const PART: u64 = 16 << 20;
 
 /// The most parts that an object may have.
@@ -51,7 +55,7 @@ const MOST_PARTS: u64 = 9_000;
 /// Parts of one object that are under way at once.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Bytes of memory that a permit of an upload stands for.
+/// Bytes of memory for each permit of an upload.
 const UNIT: u64 = 64 << 10;
 
 /// How long a connection may take to open.
@@ -60,7 +64,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may pause. A body may take as long as it needs.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// How often a request is repeated, and until when: about half a minute if the server is gone.
+/// The repetitions of a request, and their end: about half a minute if the server is gone.
 fn retries() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -77,7 +81,7 @@ fn options() -> ClientOptions {
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(CONNECT).with_read_timeout(SILENCE)
 }
 
-/// Opens a bucket with this kind of builder, and the settings from the variables of the environment whose names begin like this.
+/// Opens a bucket with this builder, and settings from the environment with this prefix.
 macro_rules! open {
     ($builder:ty, $prefix:literal, $url:expr) => {{
         let builder = <$builder>::new()
@@ -99,16 +103,18 @@ macro_rules! open {
     }};
 }
 
-/// What carries the requests of all buckets.
+/// The threads that carry the requests of all buckets.
 pub(crate) struct Carrier {
     runtime: Runtime,
-    /// Memory for what is being written.
+    /// Memory for uploads.
     uploads: Arc<Semaphore>,
     units: u32,
 }
 
 impl Carrier {
-    /// Starts the threads. What is written takes at most `memory` bytes on its way, but no less than one object needs.
+    /// Starts the threads.
+    ///
+    /// Uploads take at most `memory` bytes on their way, but no less than one object needs.
     pub(crate) fn start(memory: u64) -> Result<Self, Error> {
         let failed =
             |why: std::io::Error| Error::new(Kind::Other(format!("no thread can be started: {why}")));
@@ -118,7 +124,7 @@ impl Carrier {
             .enable_all()
             .build()
             .map_err(failed)?;
-        // An error says that there is one already.
+        // It fails if there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let units = u32::try_from((memory / UNIT).max(PART / UNIT))
             .unwrap_or(u32::MAX)
@@ -149,12 +155,12 @@ impl Bucket {
         Ok(Self { store, lists, handle, uploads, units: carrier.units })
     }
 
-    /// Lists what lies below a folder, page by page.
+    /// Lists the objects below a folder, page by page.
     pub(crate) fn list(&self, folder: &Url) -> Listing {
         Listing::new(Arc::clone(&self.lists), self.handle.clone(), folder)
     }
 
-    /// Returns the names of the folders directly below a folder, as far as they are on the first page.
+    /// Returns the names of the folders directly below a folder, from the first page.
     pub(crate) fn folders(&self, folder: &Url) -> Result<Vec<String>, Error> {
         self.handle.block_on(listing::folders(&*self.lists, folder))
     }
@@ -227,8 +233,10 @@ impl Bucket {
         put.map(drop).map_err(|error| failed(&error))
     }
 
-    /// Writes an object in parts. No store can make the appearance of such an object depend on a condition through `object_store`, so the
-    /// condition is checked just before.
+    /// Writes an object in parts.
+    ///
+    /// No store can make the appearance of such an object depend on a condition through
+    /// `object_store`: the condition is checked just before.
     async fn put_parts(
         &self,
         url: &Url,
@@ -249,7 +257,7 @@ impl Bucket {
             let mut under_way = stream::FuturesUnordered::new();
             let mut next = starts.next();
             while next.is_some() || !under_way.is_empty() {
-                // Who waited for memory with parts under way would keep them from being sent.
+                // Waiting for memory with parts under way would keep them from being sent.
                 let permit = match next {
                     Some(start) if under_way.is_empty() => {
                         Some(self.memory_for(size.min(length - start)).await?)
@@ -276,13 +284,14 @@ impl Bucket {
         }
         .await;
         if sent.is_err() {
-            // What cannot be removed now is removed by the bucket's rule for incomplete uploads, if it has one.
+            // Parts that cannot be removed at this point are removed by the bucket's rule for
+            // incomplete uploads, if it has one.
             let _ = upload.abort().await;
         }
         sent
     }
 
-    /// Checks that what is expected is at the place of an object.
+    /// Checks that the expected state is at the place of an object.
     async fn check(&self, url: &Url, expected: &Expected) -> Result<(), Error> {
         if *expected == Expected::Anything {
             return Ok(());
@@ -309,7 +318,7 @@ impl Bucket {
     }
 }
 
-/// Returns a part of what is written.
+/// Returns a part of the content to be written.
 fn part(content: Content<'_>, start: u64, length: u64) -> Result<PutPayload, Error> {
     let bytes = match content {
         Content::File(file) => read(file, start, length),
@@ -325,7 +334,7 @@ fn read(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is recorded on many objects.
+/// The records of many objects.
 pub(crate) struct Heads {
     stream: BoxStream<'static, Result<Option<Found>, Error>>,
     handle: Handle,

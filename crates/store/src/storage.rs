@@ -1,4 +1,4 @@
-//! The buckets of a run, and the memory that objects on their way take.
+//! The buckets of a run, and the memory of objects on their way.
 
 use std::collections::HashMap;
 use std::env;
@@ -21,9 +21,9 @@ use crate::{Content, Expected, Found, Labels, Listed, Url};
 pub struct Storage(Arc<Inner>);
 
 struct Inner {
-    /// Half of the memory that objects may take, for those that are written.
+    /// Half of the memory for objects: that of objects to be written.
     for_uploads: u64,
-    /// The other half, for those that are fetched.
+    /// The other half: that of objects to be fetched.
     for_fetches: Arc<Budget>,
     carrier: OnceLock<Result<Carrier, Error>>,
     buckets: Mutex<HashMap<String, Bucket>>,
@@ -31,7 +31,7 @@ struct Inner {
 }
 
 impl Storage {
-    /// Prepares for buckets whose objects take at most `memory` bytes on their way. Starts nothing.
+    /// Prepares buckets with at most `memory` bytes of objects on their way. Starts no threads.
     pub fn new(memory: u64) -> Self {
         Self(Arc::new(Inner {
             for_uploads: memory / 2,
@@ -45,7 +45,8 @@ impl Storage {
     /// Returns the bucket of a URL.
     ///
     /// # Errors
-    /// When the settings in the environment cannot be used. Whether there is such a bucket is only known from its first answer.
+    /// When the settings in the environment cannot be used. Whether there is such a bucket is only
+    /// known from its first answer.
     pub fn bucket(&self, url: &Url) -> Result<Bucket, Error> {
         let carrier = self
             .0
@@ -67,8 +68,10 @@ impl Storage {
         &self.0.ahead
     }
 
-    /// Returns an empty file for an object of this length, and its share of the memory. It is in memory if there is room. One that is too
-    /// large for that lies on the disk, and counts as all of the memory so that few of its kind are under way.
+    /// Returns an empty file for an object of this length, and its share of the memory.
+    ///
+    /// The file is in memory if there is room. One that is too large for that lies on the disk, and
+    /// counts as all of the memory, which keeps few of its kind under way.
     pub(crate) fn file_for(&self, size: u64) -> Result<Option<(File, Share)>, Error> {
         let budget = &self.0.for_fetches;
         let Some(share) = budget.take(size.min(budget.total())) else { return Ok(None) };
@@ -91,7 +94,10 @@ fn in_memory() -> io::Result<File> {
     Ok(memfd_create("histeqd", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// Returns the folder of unnamed files: the one that TMPDIR names, or else one for large temporary files, for /tmp is often in memory.
+/// Returns the folder of unnamed files.
+///
+/// It is the one that TMPDIR names, or else one for large temporary files, as /tmp is often in
+/// memory.
 pub fn unnamed_folder() -> PathBuf {
     let (named, large) = (env::var_os("TMPDIR").filter(|named| !named.is_empty()), Path::new("/var/tmp"));
     named
@@ -99,7 +105,7 @@ pub fn unnamed_folder() -> PathBuf {
         .unwrap_or_else(|| if large.is_dir() { large.to_owned() } else { env::temp_dir() })
 }
 
-/// Creates a file without a name in the folder for such.
+/// Creates an unnamed file in [`unnamed_folder`].
 ///
 /// # Errors
 /// When it cannot be created.
@@ -124,8 +130,11 @@ impl fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// Lists the objects below a folder, page by page while the iterator is asked for them, in the order of their names where the store
-    /// keeps one. An object with the folder's own name is not in it. After an error nothing follows.
+    /// Lists the objects below a folder, page by page as the iterator is asked for them.
+    ///
+    /// They are in the order of their names where the store keeps one.
+    ///
+    /// An object with the folder's own name is not in it. An error ends the list.
     pub fn list(&self, folder: &Url) -> impl Iterator<Item = Result<Listed, Error>> + use<> {
         self.0.remote.list(folder)
     }
@@ -138,12 +147,14 @@ impl Bucket {
         self.0.remote.folders(folder)
     }
 
-    /// Asks what is recorded on these objects, [`AT_ONCE`](crate::AT_ONCE) at once; the answers come in their order, `None` for what is not there.
+    /// Asks for the records of these objects, [`AT_ONCE`](crate::AT_ONCE) at once.
+    ///
+    /// The answers come in their order, with `None` for a missing object.
     pub fn heads(&self, urls: Vec<Url>) -> impl Iterator<Item = Result<Option<Found>, Error>> + use<> {
         self.0.remote.heads(urls)
     }
 
-    /// Asks what is recorded on an object; `None` if it is not there.
+    /// Asks for the record of an object; `None` if it is missing.
     ///
     /// # Errors
     /// When there is no answer, or access is denied.
@@ -156,7 +167,9 @@ impl Bucket {
         self.0.root.with_key(key)
     }
 
-    /// Writes an object from a file of this length, whole or not at all, with these labels, if what is expected is at its place.
+    /// Writes an object from a file, whole or not at all, if the expected state is at its place.
+    ///
+    /// The file has this length; the object gets these labels.
     ///
     /// # Errors
     /// When it cannot be written. After an error of the network it may be there all the same.
@@ -171,7 +184,7 @@ impl Bucket {
         self.0.remote.put(url, Content::File(file), length, labels, expected)
     }
 
-    /// Reads an object of at most so many bytes, in whatever state it is; `None` if it is not there.
+    /// Reads an object of at most `most` bytes, in whatever state it is; `None` if it is missing.
     ///
     /// # Errors
     /// When it is longer, there is no answer, or access is denied.
@@ -179,7 +192,7 @@ impl Bucket {
         self.0.remote.get(url, most)
     }
 
-    /// Writes an object with this content and without labels, in the place of whatever is there.
+    /// Writes an object with this content and without labels, in the place of any other.
     ///
     /// # Errors
     /// As of [`Bucket::put`].

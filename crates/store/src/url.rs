@@ -8,7 +8,7 @@ use crate::error::Error;
 /// The schemes of object storage.
 const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"];
 
-/// Returns whether a path is the URL of something, such as `s3://bucket/folder`.
+/// Returns whether a path is a URL, such as `s3://bucket/folder`.
 pub fn is_url(path: &Path) -> bool {
     path.to_str().and_then(|text| text.split_once("://")).is_some_and(|(scheme, _)| is_scheme(scheme))
 }
@@ -18,7 +18,9 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Returns why the name of a folder or an object cannot be used, if so. An empty one is that of the bucket.
+/// Returns the reason why the name of a folder or an object cannot be used, if there is one.
+///
+/// An empty name is that of the bucket.
 pub(crate) fn fault(key: &str) -> Option<&'static str> {
     if key.contains(|character: char| character.is_ascii_control()) {
         Some("a name with a control character, such as a line break, cannot be used in object storage")
@@ -29,7 +31,9 @@ pub(crate) fn fault(key: &str) -> Option<&'static str> {
     }
 }
 
-/// The URL of a folder or an object. Behind the bucket, it is the name as it is: nothing in it is an escape or a query.
+/// The URL of a folder or an object.
+///
+/// After the bucket, it is the name as it is, without escapes or a query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
     bucket: String,
@@ -90,7 +94,7 @@ impl Url {
         self.bucket == folder.bucket && self.below(folder).is_some()
     }
 
-    /// Returns the path of a name of the same bucket below `folder`; `None` if it does not lie there.
+    /// Returns the path of a name of the same bucket below `folder`; `None` if it is elsewhere.
     pub fn below<'a>(&'a self, folder: &Self) -> Option<&'a str> {
         if folder.key.is_empty() {
             return Some(&self.key);

@@ -5,7 +5,9 @@ use equalize::Layout;
 
 use super::reading::{PLAIN, file_of, read};
 
-/// Makes an animation of two frames of a still WebP, one of which covers a part of the other, and reads it; its first frame must be that picture.
+/// Makes an animation of two frames of a still WebP, one over part of the other, and reads it.
+///
+/// Its first frame must be that picture.
 pub(crate) fn check(data: &[u8]) {
     let mut slot = Vec::new();
     let Ok(still) = read(&mut file_of(data), &PLAIN, &mut slot, 0, 0) else { return };
@@ -27,8 +29,9 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Returns a file of two frames, both of which are the picture of `data`: two pixels to the right, and at the left. The last bits of `choice` are
-/// the flags of the frames.
+/// Returns a file of two frames of the picture: two pixels to the right, and at the left.
+///
+/// The last bits of `choice` are the flags of the frames.
 fn animation_of(data: &[u8], layout: &Layout, choice: u8) -> Vec<u8> {
     let short = |number: u32| number.to_le_bytes()[..3].to_vec();
     let chunk = |kind: &[u8], content: &[u8]| {

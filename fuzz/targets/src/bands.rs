@@ -1,4 +1,4 @@
-//! Pictures that are read in bands of rows: they have the pixels, or the fault, that they have as a whole.
+//! Pictures that are read in bands of rows: they have the same pixels, or fault, as the whole.
 
 use std::io::Seek;
 
@@ -6,7 +6,7 @@ use codec::{Budget, Cores, Format, Pages, Target};
 
 use super::reading::{LIMITS, file_of, read};
 
-/// Has every picture be cut that can be.
+/// Cuts every picture that can be cut.
 struct Cut;
 
 impl Budget for Cut {
@@ -19,12 +19,12 @@ impl Budget for Cut {
     }
 }
 
-/// Reads the bands of a file, the last one first, if it has some, and compares them with the whole.
+/// Reads the bands of a file, the last one first, if it has any, and compares them with the whole.
 ///
 /// # Panics
 /// If they differ.
 pub(crate) fn check(data: &[u8], target: &Target) {
-    // Of a PNM there may be bands of any height.
+    // A PNM may have bands of any height.
     let target = Target { format: Some(Format::Pnm), ..*target };
     let (mut file, mut buffer) = (file_of(data), Vec::new());
     file.rewind().expect("a file can be rewound");

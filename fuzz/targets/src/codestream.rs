@@ -1,4 +1,4 @@
-//! What is done with an input whose codestream would be handed to a device: the CPU has to take what is handed over for a whole one.
+//! The check that the CPU accepts the codestreams that would be handed to a device.
 
 use std::io::Seek;
 use std::sync::Mutex;
@@ -7,7 +7,9 @@ use codec::{BlockCoder, CodecError, Codestream, CodestreamDecoder, Cores, decode
 
 use super::reading::{LIMITS, PLAIN, file_of};
 
-/// Decodes on the CPU what a device would be given, and remembers what the CPU refuses of it: a panic would be taken for one of the decoder.
+/// Decodes codestreams on the CPU as a device would, and keeps the CPU's refusals.
+///
+/// A panic would be taken for one of the decoder.
 #[derive(Debug, Default)]
 struct Device {
     refused: Mutex<Option<String>>,
@@ -26,7 +28,7 @@ impl CodestreamDecoder for Device {
     }
 }
 
-/// Compares what the CPU and a device make of an input.
+/// Compares the CPU's and a device's results for an input.
 ///
 /// # Panics
 /// If they differ.

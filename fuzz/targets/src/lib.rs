@@ -1,4 +1,8 @@
-//! What the fuzz targets do with their inputs. Each fails by a panic: `fuzz/fuzz_targets` has them called by libFuzzer, `tests/kept.rs` with the inputs in `fuzz/kept`. Where [`PeakAlloc`] is the program's allocator, the memory of decoders is checked too.
+//! The bodies of the fuzz targets.
+//!
+//! Each fails by a panic: `fuzz/fuzz_targets` has them called by libFuzzer, `tests/kept.rs` with
+//! the inputs in `fuzz/kept`. Where [`PeakAlloc`] is the program's allocator, the memory of
+//! decoders is checked too.
 
 mod animated;
 mod bands;
@@ -18,7 +22,7 @@ pub use codec::silence_contained_panics;
 pub use peak_alloc::PeakAlloc;
 pub use picture::check as check_picture;
 
-/// What is done with an input.
+/// The check of an input.
 type Body = fn(&[u8]);
 
 /// All targets, by name.
@@ -49,7 +53,7 @@ fn with_codestreams(data: &[u8], format: Format) {
     codestream::check(data);
 }
 
-/// Does with an input what the target of this name does.
+/// Runs the target of this name on an input.
 ///
 /// # Panics
 /// If the input shows a fault, or there is no such target.

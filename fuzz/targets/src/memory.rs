@@ -1,11 +1,13 @@
-//! The memory that decoders take, beside what they say.
+//! The memory that decoders take, against their forecasts.
 
 use peak_alloc::PeakAlloc;
 
-/// Bytes that anything may take without being counted.
+/// Bytes that may be taken without being counted.
 const UNCOUNTED: u64 = 4 << 20;
 
-/// Memory in use, from a moment on. Where [`PeakAlloc`] is not the allocator of the program, that is none.
+/// Memory in use, from a moment on.
+///
+/// It is 0 where [`PeakAlloc`] is not the allocator of the program.
 pub(crate) struct Watched {
     before: usize,
 }

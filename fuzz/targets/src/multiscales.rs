@@ -1,10 +1,12 @@
-//! What the group of an OME-Zarr image says of it.
+//! The metadata of an OME-Zarr image's group.
 
 use std::path::{Component, Path};
 
 use codec::Multiscales;
 
-/// Reads an input as the metadata of a group. No path that it names leads out of the group, or to the place of another.
+/// Reads an input as the metadata of a group.
+///
+/// No path in it leads out of the group, or to the place of another.
 pub(crate) fn check(data: &[u8]) {
     let Ok(Some(image)) = Multiscales::parse(data) else { return };
     assert!(image.axes.len() >= 2, "it has planes");

@@ -14,7 +14,9 @@ use super::animated;
 use super::bands;
 use super::reading::{LIMITS, PLAIN, file_of, read};
 
-/// Reads the bytes as a picture of this format. What can be read must also be written, and be read back as the same picture.
+/// Reads the bytes as a picture of this format.
+///
+/// A picture that can be read must also be written, and be read back as the same picture.
 ///
 /// # Panics
 /// If it is not.
@@ -25,7 +27,8 @@ pub fn check(data: &[u8], format: Format) {
     if format == Format::WebP {
         animated::check(data);
     }
-    // The bytes themselves, by their sum, choose the way through the codec, so that a case stays a single file.
+    // The bytes themselves, by their sum, choose the way through the codec, which keeps a case a
+    // single file.
     let choice = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     // Lossless JPEGs are not written as such.
     let elsewhere = format == Format::Jpeg && choice / 8 % 2 == 1;
@@ -53,16 +56,17 @@ pub fn check(data: &[u8], format: Format) {
         Err(CodecError::CannotRepresent { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }
-    // The same target again: BMP and WebP store gray as colour, so gray has to be asked for once more.
+    // The same target again: BMP and WebP store gray as colour, and gray has to be asked for once
+    // more.
     let again = match read(&mut out, &target, &mut slot, 0, 2) {
-        // Beside gray a further channel has the same standing, and both cannot have the same alpha.
+        // With gray, a further channel has the same standing, and both cannot have the same alpha.
         Err(CodecError::Unsupported { what, .. }) if target.gray.is_some() && what.contains("no colours") => {
             return;
         }
         again => again.expect("what was written can be read"),
     };
     if format == Format::Jpeg {
-        // A JPEG of unusual sampling is read as RGB, but what is written of it is read as luma and chroma.
+        // A JPEG of unusual sampling is read as RGB, but its output is read as luma and chroma.
         let size = |layout: Layout| (layout.width, layout.height);
         assert_eq!(size(again.layout), size(decoded.layout), "the size stays");
     } else {
@@ -73,7 +77,7 @@ pub fn check(data: &[u8], format: Format) {
             return;
         }
         assert_eq!(again.layout, decoded.layout, "the layout stays");
-        // Gray samples need not reach as far as the colours did, so that other levels stand for them.
+        // Gray samples need not reach as far as the colours did: other levels may stand for them.
         let is_mapped = decoded.is_mapped() || again.is_mapped();
         let has_other_range = is_mapped && target.gray.is_some() && target.range.is_none();
         let stay = has_other_range || stay(&decoded, &pixels, &slot[..pixels.len()]);
@@ -94,7 +98,9 @@ fn rgba(layout: &Layout, pixels: &[u8]) -> Vec<[u8; 4]> {
     pixels.chunks_exact(layout.pixel_bytes()).map(shown).collect()
 }
 
-/// Reads all pages of a file, if it has several. If all can be read, they must also be written, and be read back as the same pages.
+/// Reads all pages of a file, if it has several.
+///
+/// If all can be read, they must also be written, and be read back as the same pages.
 fn pages(data: &[u8], target: &Target) {
     const MOST: usize = 64;
     let Some(pages) = pages_of(data, target).filter(|pages| pages.len() <= MOST) else { return };
@@ -111,7 +117,7 @@ fn pages(data: &[u8], target: &Target) {
         read.iter().map(|(decoded, slot)| slot[..decoded.layout.bytes() as usize].to_vec()).collect();
     let (mut out, spill) = (file_of(&[]), file_of(&[]));
     let mut bytes = None;
-    // The last page first, so that most have to wait for their turn.
+    // The last page first: most have to wait for their turn.
     for (index, (decoded, slot)) in read.iter_mut().enumerate().rev() {
         let written = writer.write(index, decoded, slot, target, &Cores::none(), (&out, &spill));
         bytes = written.expect("what was read can be written");
@@ -156,7 +162,7 @@ fn pages_of(data: &[u8], target: &Target) -> Option<Pages> {
     codec::open(&mut file, &mut buffer, &LIMITS, target).ok()?.take_pages()
 }
 
-/// Decodes a page; returns the bytes that it takes in an output too, if that is known.
+/// Decodes a page; also returns the bytes that it takes in an output, if they are known.
 fn read_page(
     data: &[u8],
     target: &Target,
@@ -172,7 +178,9 @@ fn read_page(
     Ok((opened.decode(slot, workspace, &Cores::none())?, bytes))
 }
 
-/// Returns whether pixels stay the same, but for a level here and there if they stand for samples that are no levels.
+/// Returns whether pixels stay the same.
+///
+/// A level here and there may differ if they stand for samples that are not levels.
 fn stay(decoded: &Decoded, before: &[u8], after: &[u8]) -> bool {
     let words = |pixels: &[u8]| -> Vec<u16> {
         pixels.chunks_exact(2).map(|sample| u16::from_ne_bytes([sample[0], sample[1]])).collect()
@@ -208,7 +216,7 @@ fn pass_through_by(coder: JpegCoder, data: &[u8], target: &Target) {
     let mut out = file_of(&[]);
     match codec::write_encoded(&decoded, &slot[..data.len()], &mut out) {
         Ok(_) => {}
-        // The input goes on behind the picture's end, which no stream from a GPU does.
+        // The input goes on after the picture's end, which no stream from a GPU does.
         Err(CodecError::Encoder { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }

@@ -1,4 +1,4 @@
-//! How inputs are read as pictures.
+//! Reading of inputs as pictures.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -8,13 +8,13 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::memory::Watched;
 
-/// Small limits, so that the time goes into the decoders and not into pixels.
+/// Small limits, which leave the time to the decoders and not to pixels.
 pub(crate) const LIMITS: Limits = Limits { max_pixels: 1 << 18, max_bytes: 1 << 24 };
 
-/// What is asked of a picture that only has to be read.
+/// The target of a picture that only has to be read.
 pub(crate) const PLAIN: Target = Target::AS_STORED;
 
-/// What a picture may take: more is refused before it is decoded, as by the program.
+/// The most memory of a picture: more is refused before it is decoded, as by the program.
 const MEMORY: u64 = 1 << 28;
 
 pub(crate) fn file_of(data: &[u8]) -> File {

@@ -1,8 +1,10 @@
-//! Configuration files, the settings of folders, and what outputs say of theirs.
+//! Configuration files, the settings of folders, and the recorded settings of outputs.
 
 use histeqd::config::{Written, fuzzing};
 
-/// Reads an input as a configuration file, as that of a folder and as a recipe. What can be read can be written, and says the same again.
+/// Reads an input as a configuration file, as that of a folder and as a recipe.
+///
+/// Settings that can be read can be written, and stay the same.
 pub(crate) fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     match fuzzing::config_file(text) {

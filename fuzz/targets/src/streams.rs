@@ -1,4 +1,4 @@
-//! What is done with a TIFF whose strips or tiles would be handed to a device to be inflated.
+//! The check of a TIFF with strips or tiles that would be handed to a device to be inflated.
 
 use std::io::Seek;
 
@@ -9,7 +9,7 @@ use super::reading::{LIMITS, PLAIN, file_of};
 /// The most memory that the pool of a small machine would lend.
 const MEMORY: u64 = 1 << 28;
 
-/// Inflates on the CPU what a device would be given.
+/// Inflates on the CPU the streams that a device would get.
 #[derive(Debug)]
 struct Device;
 
@@ -29,7 +29,7 @@ impl StreamCoder for Device {
     }
 }
 
-/// Compares what the CPU and a device make of an input.
+/// Compares the CPU's and a device's results for an input.
 ///
 /// # Panics
 /// If they differ.

@@ -1,11 +1,13 @@
-//! The inputs that fuzzing found worth keeping, each once: they go deeper into the parsers than whole files do.
+//! The inputs that fuzzing found worth keeping, each once.
+//!
+//! They go deeper into the parsers than whole files do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use histeqd_fuzz_targets::{PeakAlloc, TARGETS, run, silence_contained_panics};
 
-/// It counts the memory of all threads, so that there is a single test here.
+/// It counts the memory of all threads, which allows for a single test here.
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 

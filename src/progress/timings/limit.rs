@@ -1,10 +1,11 @@
-//! What limited a run, of what was measured: what was in use throughout, while other things waited for it.
+//! The limit of a run: the measured resource that was in use throughout while pictures waited for
+//! it.
 
 use serde::Serialize;
 
 use super::{Load, Stage, Timings};
 
-/// What limited the speed of a run.
+/// The resource that limited the speed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -20,20 +21,20 @@ pub enum Limit {
     Gpu,
     /// Decoders waited for their files.
     Reading,
-    /// Encoders waited for what they wrote.
+    /// Encoders waited for their writes.
     Writing,
     /// Publishers waited for the disk.
     OutputDisk,
-    /// Pictures waited for memory, and nothing else was in use throughout.
+    /// Pictures waited for memory, and no other resource was in use throughout.
     Memory,
-    /// Nothing was in use throughout.
+    /// No resource was in use throughout.
     Nothing,
 }
 
-/// The share of the time from which something counts as in use throughout.
+/// The share of the time from which a resource counts as in use throughout.
 const THROUGHOUT: f64 = 0.75;
 
-/// A device that worked for less of the run did not limit it.
+/// The share of the run from which a device's work can limit it.
 const LONG_ENOUGH: f64 = 0.5;
 
 impl Limit {
@@ -53,7 +54,7 @@ impl Limit {
         }
     }
 
-    /// Returns what to add.
+    /// Returns the resource to add.
     const fn remedy(self) -> &'static str {
         match self {
             Self::Decoding => "more cores would help",
@@ -69,20 +70,22 @@ impl Limit {
         }
     }
 
-    /// Returns whether it is cores that are to be added.
+    /// Returns whether the remedy is more cores.
     const fn is_cores(self) -> bool {
         matches!(self, Self::Decoding | Self::Equalizing | Self::Encoding)
     }
 }
 
 impl Load {
-    /// Returns the share of the cores that was in use or waited for: of those for this process's threads, or of those for them and the workers.
+    /// Returns the share of the cores that was in use or waited for: of the cores for this
+    /// process's threads, or of these and the workers' cores.
     fn cores_wanted(&self) -> f64 {
         let own = self.processor + self.core_wait;
         self.share(own, self.threads).max(self.share(own + self.workers, self.cores))
     }
 
-    /// Returns the share of its time during which pictures waited in line for a device, for the device of which that is most.
+    /// Returns the largest share, among all devices, of a device's time during which pictures
+    /// waited in line for it.
     fn devices_wanted(&self) -> f64 {
         let share = |(name, full): (&String, &f64)| {
             let ready = self.ready.get(name).copied().unwrap_or_default();
@@ -93,7 +96,7 @@ impl Load {
 }
 
 impl Timings {
-    /// Returns what limited the speed of the run.
+    /// Returns the limit of the run's speed.
     pub fn limit(&self) -> Limit {
         let are_wanted = |share: f64| share >= THROUGHOUT;
         let computing = (are_wanted(self.load.cores_wanted()), are_wanted(self.load.devices_wanted()));
@@ -106,7 +109,7 @@ impl Timings {
         }
     }
 
-    /// Returns what to add, for people.
+    /// Returns the remedy, for people.
     pub(super) fn remedy(&self) -> String {
         let (limit, load) = (self.limit(), &self.load);
         if limit.is_cores() && load.threads < load.cores {
@@ -115,7 +118,7 @@ impl Timings {
         limit.remedy().to_owned()
     }
 
-    /// Returns what the cores did most.
+    /// Returns the stage that took most of the cores' time.
     fn done_most(&self) -> Limit {
         let lanes = if self.load.devices.is_empty() { self.seconds(Stage::Device) } else { 0.0 };
         let (decoding, encoding) = (self.seconds(Stage::Decode), self.seconds(Stage::Encode));
@@ -128,15 +131,16 @@ impl Timings {
         }
     }
 
-    /// Returns which files decoders or encoders waited for throughout. A decoder that something behind it holds up waits for a slot instead.
+    /// Returns the files that decoders or encoders waited for throughout, if they did. A decoder
+    /// held up by a later stage waits for a slot instead.
     fn held_up_by_files(&self) -> Option<Limit> {
         let Load { reading, writing, threads, .. } = self.load;
         let limit = if reading >= writing { Limit::Reading } else { Limit::Writing };
         (self.load.share(reading.max(writing), threads) >= THROUGHOUT).then_some(limit)
     }
 
-    /// Returns what was waited for throughout while neither cores nor devices were. Pictures that wait for the disk hold memory, so that others
-    /// may wait for that too.
+    /// Returns the resource that was waited for throughout, where neither cores nor devices were.
+    /// Pictures that wait for the disk hold memory, and others may then wait for that too.
     fn waited_for(&self) -> Limit {
         let load = &self.load;
         let of_threads = |stage| load.share(self.seconds(stage), load.threads);
@@ -164,13 +168,14 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    /// A run of 10 s with 16 of 16 cores, of which these seconds were spent in stages.
+    /// Returns a run of 10 s with 16 of 16 cores, given the seconds spent in each stage.
     fn run(stages: [u64; 6], load: Load) -> Timings {
         let usual = Load { seconds: 10.0, threads: 16, cores: 16, publishers: 4, ..load };
         Timings { stages: Times(stages.map(Duration::from_secs)), load: usual }
     }
 
-    /// A GPU that worked for so many seconds, had pictures for so many of them, and more than it could begin for so many.
+    /// Returns the load of a GPU, given the seconds that it worked, that it had pictures, and that
+    /// it had more than it could begin.
     fn gpu([ready, busy, full]: [f64; 3]) -> Load {
         let of = |seconds| BTreeMap::from([("gpu0".to_owned(), seconds)]);
         Load { ready: of(ready), devices: of(busy), full: of(full), ..Load::default() }
@@ -237,11 +242,12 @@ mod tests {
     #[test]
     fn gpus_beside_busy_cores_are_missed_only_if_pictures_wait_for_them_too() {
         let load = |times| Load { processor: 130.0, workers: 20.0, ..gpu(times) };
-        // Engines that start for 4.5 s and then always have work had it for 55 % of the run.
+        // Engines that start for 4.5 s and then always have work were busy for 55 % of the run.
         let started_late = run([90, 5, 80, 1, 40, 1], load([5.5, 5.5, 5.3]));
         assert_eq!(started_late.limit(), Limit::CoresAndGpu);
         assert!(started_late.to_string().contains("gpu0 100 %; more cores or another GPU would help"));
-        // One H100 beside 16 cores: `nvidia-smi` shows its engines at 82 to 86 %, and 15.3 to 15.9 cores are busy.
+        // One H100 with 16 cores: `nvidia-smi` shows its engines at 82 to 86 %, and 15.3 to 15.9
+        // cores are busy.
         let starving = run([90, 5, 80, 1, 40, 1], load([8.5, 7.1, 3.0]));
         assert_eq!(starving.limit(), Limit::Decoding);
         assert!(starving.to_string().contains("gpu0 84 %; more cores would help"), "{starving}");

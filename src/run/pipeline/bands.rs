@@ -1,6 +1,7 @@
-//! CLAHE of pictures that go through the pipeline in bands: see [`crate::picture::band_tiles`]. A band that is counted waits until there are all
-//! tables that it needs, and one that is next until it may be counted. What waits holds no slot, and something else of its picture is always on
-//! its way.
+//! CLAHE of pictures that go through the pipeline in bands: see [`crate::picture::band_tiles`].
+//!
+//! A counted band waits for all the tables that it needs, and the next band until it may be
+//! counted. A waiting band holds no slot, and another part of its picture is always in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +12,12 @@ use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Stack, Stac
 use crate::error::PictureError;
 use crate::picture::band_tiles::{BandTiles, Bands};
 
-/// The bands that wait, of each picture.
+/// The waiting bands of each picture.
 #[derive(Default)]
 pub struct WaitingBands(Mutex<HashMap<StackId, Vec<QueuedJob>>>);
 
 impl WaitingBands {
-    /// Has a band wait, unless its picture is given up.
+    /// Adds a waiting band, unless its picture is given up.
     fn add(&self, stack: &Arc<Stack>, work: QueuedJob) {
         let mut all = self.lock();
         if !stack.is_over() {
@@ -46,26 +47,26 @@ impl WaitingBands {
     }
 }
 
-/// Returns whether a band that waits may be counted or equalized.
+/// Returns whether a waiting band may be counted or equalized.
 fn may_go_on(work: &QueuedJob) -> bool {
     let Some(page) = &work.page else { return true };
     let band = page.band();
     match &work.pass {
         Pass::Apply(Tables::Bands(tiles), _) => tiles.may_be_equalized(band),
-        // The first that is counted makes the tiles, of which there are those of one picture at a time.
+        // The first band makes the tiles, which are those of one picture at a time.
         _ if band == 0 => page.tiles_before().is_none_or(|tiles| tiles.are_through()),
         _ => page.tiles().is_some_and(|tiles| tiles.may_be_counted(band)),
     }
 }
 
-/// Returns whether a page is a band with tiles, which is to be counted.
+/// Returns whether a page is a band that is counted in tiles.
 fn is_counted_in_tiles(work: &QueuedJob) -> bool {
     let are_bands = work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands());
     are_bands && is_adaptive(&work.job.settings.operation) && matches!(work.pass, Pass::Count)
 }
 
 impl Run<'_> {
-    /// Has the page be opened that follows this one, once it may be.
+    /// Queues the page that follows this one, once it may be opened.
     pub(super) fn open_next(&self, work: &QueuedJob, next: Page) {
         let stack = Arc::clone(&next.stack);
         let next = work.other(next, work.pass.clone());
@@ -81,8 +82,8 @@ impl Run<'_> {
         self.waiting.take_ready(stack).into_iter().for_each(QueuedJob::queue_again);
     }
 
-    /// Takes a band, if it was to tell how many levels its picture has; returns any other page or picture. After the last one, bands go through the next
-    /// pass.
+    /// Takes a band that was decoded to find the levels of its picture; returns any other page or
+    /// picture. After the last one, bands go through the next pass.
     pub(super) fn look_at_band(&self, finished: Processed) -> Option<Processed> {
         let work = &finished.picture.work;
         let (Pass::FindLevels(next), Some(page)) = (&work.pass, work.page.clone()) else {
@@ -105,7 +106,8 @@ impl Run<'_> {
         None
     }
 
-    /// Takes a band that has tiles, if it is one, to see which levels occur in it, or to count it; returns any other page or picture.
+    /// Takes a band with tiles, to find its levels or to count it; returns any other page or
+    /// picture.
     pub(super) fn count_band(&self, finished: Processed) -> Option<Processed> {
         let work = &finished.picture.work;
         let act = match work.pass {
@@ -120,7 +122,7 @@ impl Run<'_> {
         None
     }
 
-    /// Notes which levels occur in a band. After the last one, bands are counted.
+    /// Records the levels that occur in a band. After the last one, bands are counted.
     fn survey_band(&self, finished: Processed, page: &Page, tiles: &Arc<BandTiles>) {
         let Processed { slot, picture, .. } = finished;
         let layout = picture.decoded.layout;
@@ -149,7 +151,7 @@ impl Run<'_> {
         self.go_on_with_bands(&page.stack);
     }
 
-    /// Equalizes a band for which there are tables.
+    /// Equalizes a band that has its tables.
     pub(super) fn equalize_band(&self, finished: &mut Processed) {
         let Picture { decoded, work, .. } = &*finished.picture;
         if let (Pass::Apply(Tables::Bands(tiles), _), Some(page)) = (&work.pass, &work.page) {
@@ -160,7 +162,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns the tiles of a band's picture, which the first band makes; none if it has none, or others than this band.
+/// Returns the tiles of a band's picture, which the first band makes; `None` if the operation has
+/// no tiles, or this band differs in kind.
 fn tiles_of(picture: &Picture) -> Option<Arc<BandTiles>> {
     let Picture { decoded, work, .. } = picture;
     let (layout, levels) = (decoded.layout, decoded.levels());

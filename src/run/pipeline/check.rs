@@ -1,4 +1,4 @@
-//! What a picture is refused for once its header is known, before it has a slot.
+//! Reasons to refuse a picture once its header is known, before it has a slot.
 
 use super::load::{Loader, is_adaptive};
 use crate::config::Together;
@@ -10,7 +10,7 @@ use equalize::{Method, Operation};
 use lanes::Order;
 
 impl Loader<'_> {
-    /// Checks that the devices can do the picture as it is ordered.
+    /// Checks that the devices can process the picture as ordered.
     pub(super) fn check_order(&self, opened: &Opened<'_>, job: &Job) -> Result<(), Refusal> {
         let frames = opened.frames();
         if let (Together::By(pattern), None) = (&self.settings.together, &job.group) {
@@ -32,8 +32,9 @@ impl Loader<'_> {
         }
     }
 
-    /// Checks that the pages of a file are what they have to be: slices of volumes, if these are to be divided into boxes; of channels that are told,
-    /// if each is to have a table. A file that is itself a slice has to have one page.
+    /// Checks that the pages of a file are as required: slices of volumes, if these are to be
+    /// divided into boxes, and of known channels, if each is to have a table. A file that is itself
+    /// a slice has to have one page.
     pub(super) fn check_pages(
         &self,
         opened: &Opened<'_>,
@@ -68,7 +69,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns what boxes divide that the file of a job is, or its first page.
+    /// Returns the object to divide into boxes that the file of a job, or its first page, belongs
+    /// to.
     pub(super) fn divided_by(&self, pages: Option<&Pages>, job: &Job) -> Divided {
         let has_boxes = self.settings.operation.method.has_boxes();
         let volumes = pages.filter(|_| has_boxes).and_then(|pages| pages.volumes().ok());

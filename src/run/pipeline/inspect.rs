@@ -1,4 +1,4 @@
-//! A dry run: headers are read, nothing is decoded, and nothing is written.
+//! A dry run: headers are read, but pictures are neither decoded nor written.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder};
@@ -13,15 +13,15 @@ use crate::picture::remark::Remark;
 use crate::progress::Event;
 use crate::source::Job;
 
-/// Pictures that are inspected before any of them is reported. They are reported in the order of the list.
+/// Pictures to inspect before any of them is reported. They are reported in the order of the list.
 const BLOCK: usize = 1024;
 
 /// A job, and whether it would be done.
 type Inspected = (Job, Result<(), PictureError>);
 
 impl Run<'_> {
-    /// Reads the headers of these pictures, and tells which would be done and which would fail. Damage behind a header, and what is in the
-    /// way of an output, shows only in the run itself.
+    /// Reads the headers of these pictures, and reports which would be done and which would fail.
+    /// Damage after a header, and obstacles to an output, show only in the run itself.
     ///
     /// # Errors
     /// When no thread can be started.

@@ -1,4 +1,5 @@
-//! How a picture gets into its slots: decoded by the CPU, or still compressed for a device that decodes it.
+//! Loading a picture into its slots: decoded by the CPU, or still compressed for a device that
+//! decodes it.
 
 mod needs;
 
@@ -43,17 +44,18 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Returns who equalizes the picture, if the CPU decoded it and one device gets all of it.
+    /// Returns the kind of device that equalizes the picture, if the CPU decoded it and one device
+    /// gets all of it.
     pub(super) fn way(&self) -> Option<Way> {
         let is_compared = self.slots.planes.is_empty() && !matches!(self.content, Content::Compressed(_));
         is_compared.then(|| if self.slots.whole.memory().is_private() { Way::Cpu } else { Way::Worker })
     }
 }
 
-/// What [`Loaded`] is made of.
+/// The parts of a [`Loaded`].
 type Filled = (Slots, Content, Decoded);
 
-/// Opens a job's input, and notes its stamp; returns its size too.
+/// Opens a job's input, and records its stamp; also returns its size.
 fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(Medium, u64), PictureError> {
     if let Some(image) = &job.image {
         job.stamp = Some(image.stamp());
@@ -82,7 +84,7 @@ fn open_file(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File
     if !(if job.is_folder { metadata.is_dir() } else { metadata.is_file() }) {
         return Err(Refusal::NotAFile.into());
     }
-    // The file may be replaced before its output is published; the stamp then tells.
+    // The file may be replaced before its output is published, which the stamp shows.
     let stamp = match job.stamp {
         Some(stamp) => stamp,
         None => Stamp::at(&job.input, &metadata, job.lasting_inodes).map_err(PictureError::Read)?,
@@ -91,7 +93,7 @@ fn open_file(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File
     Ok((file, if job.is_folder { stamp.size } else { metadata.len() }))
 }
 
-/// Reads the header of what was opened, or of this page of it.
+/// Reads the header of the opened medium, or of this page of it.
 fn open_picture<'a>(
     held: &mut Held,
     medium: &'a mut Medium,
@@ -115,7 +117,7 @@ impl Budget for Held {
     fn hold(&mut self, bytes: u64) -> Result<(), u64> {
         Self::hold(self, bytes).map_err(|error| match error {
             SlotError::LargerThanMemory { allowed, .. } => allowed,
-            // These concern only pictures that hold something or take a slot.
+            // These concern only pictures that hold memory or take a slot.
             SlotError::GivenUp | SlotError::System { .. } => 0,
         })
     }
@@ -129,22 +131,23 @@ impl Budget for Held {
     }
 }
 
-/// Bytes of capacity that a decoding thread's own buffer may have. That of a longer file is lent to it.
+/// Bytes of capacity that a decoding thread's own buffer may have. A longer file gets a buffer for
+/// the time being.
 pub(super) const OWN_BUFFER: usize = 1 << 20;
 
-/// Loads pictures for what they go through the pipeline for.
+/// Loads pictures for a pass through the pipeline.
 #[derive(Clone, Copy)]
 pub(super) struct Loader<'r> {
     pub(super) run: &'r Run<'r>,
-    /// Their own settings.
+    /// The pictures' own settings.
     pub(super) settings: &'r PictureSettings,
-    /// What devices do with them.
+    /// The order for the devices.
     pub(super) order: Order,
-    /// What boxes divide, if any do.
+    /// The object to divide into boxes, if any.
     pub(super) divided: Divided,
 }
 
-/// What is known of a picture that waits for others, beside its pixels.
+/// The facts about a picture that waits for others, apart from its pixels.
 struct ParkedPicture {
     decoded: Decoded,
     class: Class,
@@ -152,7 +155,8 @@ struct ParkedPicture {
 }
 
 impl Loader<'_> {
-    /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
+    /// Returns whether pictures may go through the pipeline in bands: where these share only
+    /// counts.
     fn may_be_cut(&self) -> bool {
         self.keeps_whole().is_none()
     }
@@ -167,15 +171,15 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns what the bands of a picture, of which this is the layout of one, go through the pipeline for at first; none if that is all, or these are
-    /// no bands.
+    /// Returns the first pass of a picture's bands, given the layout of one; `None` if one pass is
+    /// enough, or these are not bands.
     fn first_pass_of_bands(&self, pages: &Pages, layout: &Layout) -> Option<Pass> {
         let bands = Bands::of(pages).filter(|_| self.run.purpose == Purpose::Equalize)?;
         let needs_look = band_tiles::needs_look(layout, bands, &self.settings.operation);
         Some(if needs_look { Pass::Survey } else { Pass::Count })
     }
 
-    /// Returns the counts of the reference for a picture; none if the order needs none.
+    /// Returns the counts of the reference for a picture; empty if the order needs no reference.
     fn reference_for(&self, decoded: &Decoded, channel: Option<u16>) -> Result<Cow<'_, [u64]>, Refusal> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.settings.reference, self.order.operation()) {
@@ -186,12 +190,12 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns which channel a page is, if channels that are samples of a pixel have tables of their own.
+    /// Returns the channel of a page, if channels that are not colours have tables of their own.
     fn channel_of(&self, page: Option<&Page>) -> Option<u16> {
         together::sample_channel(self.settings, page)
     }
 
-    /// Fills in what the devices are given beside the pixels of a picture.
+    /// Fills in the data that devices get in addition to the pixels of a picture.
     fn give(&self, slot: &mut [u8], decoded: &Decoded, channel: Option<u16>) -> Result<(), Refusal> {
         if let Order::Equalize(_) | Order::Count { .. } = self.order {
             let reference = self.reference_for(decoded, channel)?;
@@ -200,7 +204,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
+    /// Reads a picture's header, and checks it for reasons to fail.
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
@@ -235,7 +239,8 @@ impl Loader<'_> {
         self.holding(buffer, |held, buffer| self.load_holding(held, work, buffer, clock))
     }
 
-    /// Does something with a picture that holds memory meanwhile, from the beginning whenever the picture has to give that up.
+    /// Runs `act` on a picture that reserves memory meanwhile, and starts over whenever the picture
+    /// has to give that up.
     fn holding<T>(
         &self,
         buffer: &mut Vec<u8>,
@@ -257,7 +262,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Loads a picture with what it holds of its file until it has its slots.
+    /// Loads a picture, with memory reserved for its file until it has its slots.
     fn load_holding(
         &self,
         held: &mut Held,
@@ -314,7 +319,7 @@ impl Loader<'_> {
         let place = work.page.as_ref().map(|page| (&page.stack.pages, page.index));
         let opened = self.masked(opened, &work.job, place, held)?;
         if work.page.is_none() && matches!(work.pass, Pass::Count) && together::is_alone(&work.job) {
-            // It is all of its group.
+            // It is the only one of its group.
             work.pass = Pass::Only;
         }
         let divided = divided_by(work);
@@ -323,13 +328,14 @@ impl Loader<'_> {
         this.load_opened(opened, held, work, known, working, clock)
     }
 
-    /// Returns whether the pages of each channel of a file, the first of which is opened, have a table together though nobody
-    /// insists on it.
+    /// Returns whether the pages of each channel of a file, given its first page, share a table
+    /// though the user does not insist on it.
     fn joins_channels(&self, opened: &Opened<'_>, pages: &Pages) -> bool {
         self.settings.together == Together::STACK && pages.share_channels() && !opened.has_own_range()
     }
 
-    /// Has pixels of a picture, or of one of its pages, not count if it has a mask.
+    /// Applies the mask of a picture, or of one of its pages, if it has one: masked pixels do not
+    /// count.
     fn masked<'o>(
         &self,
         opened: Opened<'o>,
@@ -391,14 +397,15 @@ impl Loader<'_> {
         Ok(Loaded { slots, content, class, decoded, file })
     }
 
-    /// Returns what a picture looks like that was decoded into this slot, if a report shows it and its colours are those of its file.
+    /// Returns a small version of a picture that was decoded into this slot, if a report shows it
+    /// and its colours are those of its file.
     fn shown(&self, work: &QueuedJob, slot: &Slot, decoded: &Decoded) -> Option<Box<Shown>> {
         let target = &self.settings.target;
         let pages = work.shown_of().filter(|_| target.gray.is_none())?;
         Shown::of_slot(decoded, slot.bytes(), target, false, pages).map(Box::new)
     }
 
-    /// Puts the LUTs for a picture behind its pixels, if its tables are such.
+    /// Stores the LUTs for a picture after its pixels, if its tables are LUTs.
     fn give_tables(
         &self,
         slot: &mut Slot,
@@ -410,12 +417,12 @@ impl Loader<'_> {
             Tables::Luts(luts) => self.give_luts(slot, decoded, luts, channel),
             Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels()) => Ok(()),
             Tables::Bands(tiles) if tiles.is_of(&decoded.layout, decoded.levels()) => Ok(()),
-            // Its pages were of one kind, so its file is another one now.
+            // Its pages were of one kind: the file has been replaced.
             Tables::Boxes(_) | Tables::Bands(_) => Err(PictureError::Changed),
         }
     }
 
-    /// Puts the LUTs for a picture behind its pixels.
+    /// Stores the LUTs for a picture after its pixels.
     fn give_luts(
         &self,
         slot: &mut Slot,
@@ -429,14 +436,14 @@ impl Loader<'_> {
             if self.settings.luts.is_some() {
                 return Err(Refusal::Uncounted { kind: kind_of(layout, decoded.levels()) }.into());
             }
-            // Pictures of its kind were counted, so its file is another one now.
+            // Pictures of its kind were counted: the file has been replaced.
             return Err(PictureError::Changed);
         };
         self.order.given(slot.bytes_mut(), layout).copy_from_slice(luts);
         Ok(())
     }
 
-    /// Loads a picture whose pixels are still in memory.
+    /// Loads a picture with its pixels still in memory.
     fn load_parked(
         &self,
         picture: ParkedPicture,
@@ -458,7 +465,8 @@ impl Loader<'_> {
         Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, file })
     }
 
-    /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.
+    /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out
+    /// to be unsuitable.
     fn copy_file(
         &self,
         opened: Opened<'_>,
@@ -491,7 +499,8 @@ impl Loader<'_> {
         let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
         let coder = DeviceCoder::new(machine, attempts, input);
         let opened = opened.with_decoder(&coder);
-        // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
+        // The CPU's lanes would convert byte orders no faster than the codecs do, and this process
+        // does not convert any.
         let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;
         let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };
         let workspace = slots.whole.workspace(opened.workspace());
@@ -513,7 +522,7 @@ pub(super) fn is_adaptive(operation: &Operation) -> bool {
     matches!(operation.method, Method::Clahe(_))
 }
 
-/// Returns what boxes divide of the file of a job, as far as is known.
+/// Returns the object to divide into boxes that the file of a job belongs to, as far as is known.
 pub(super) fn divided_by(work: &QueuedJob) -> Divided {
     work.part().map_or(Divided::ONE, |part| part.divided)
 }

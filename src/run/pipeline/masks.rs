@@ -1,4 +1,4 @@
-//! Reads the mask of a picture, within what the picture may hold.
+//! Reads the mask of a picture, within the memory that the picture may reserve.
 
 use equalize::colour::Gray;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::picture::mask::{MaskError, Masks};
 use crate::slot::Held;
 use codec::{CodecError, Cores, Limits, Mask, Opened, Pages, PngLevel, Target};
 
-/// What masks are decoded as: gray.
+/// Masks are decoded as gray.
 const GRAY: Target = Target { png_level: PngLevel::Fast, gray: Some(Gray::Luma), ..Target::AS_STORED };
 
 /// The part of a picture that a mask is for.
@@ -26,7 +26,7 @@ pub(super) struct Covered {
 }
 
 impl Covered {
-    /// Returns that of an opened picture, which may be one of these pages or bands.
+    /// Returns the part that an opened picture is, which may be one of these pages or bands.
     pub(super) fn of(opened: &Opened<'_>, page: Option<(&Pages, usize)>) -> Self {
         let layout = opened.layout();
         let rows = layout.height / opened.frames() as u32;
@@ -43,7 +43,7 @@ impl Covered {
     }
 }
 
-/// Returns the mask for a part of a picture, which is in the file `path`. What it takes is held.
+/// Reads the mask for a part of a picture from the file `path`. Its memory is reserved.
 ///
 /// # Errors
 /// [`PictureError::Mask`], or that there is no memory for it.
@@ -85,7 +85,7 @@ struct Reading<'r> {
     path: PathBuf,
     covered: Covered,
     held: &'r mut Held,
-    /// Bytes that are held for what is decoded at once.
+    /// Bytes reserved for decoding one page or band at a time.
     room: u64,
 }
 
@@ -104,18 +104,18 @@ impl Reading<'_> {
         if mask == picture { Ok(()) } else { Err(MaskError::Size { path: self.path.clone(), mask, picture }) }
     }
 
-    /// Returns the rows that are wanted of a mask of all.
+    /// Returns the covered rows of a mask for the whole page.
     fn whole(&self, mask: Mask) -> Result<Mask, PictureError> {
         self.check(mask.size())?;
         Ok(mask.rows(self.covered.rows()))
     }
 
-    /// Puts the rows that are wanted together from the bands that have them.
+    /// Assembles the covered rows from the bands that contain them.
     fn bands(&mut self, pages: &Pages, limits: &Limits) -> Result<Mask, PictureError> {
         let (wanted, mut found) = (self.covered.rows(), None::<Mask>);
         self.held.hold(u64::from(self.covered.size.0).saturating_mul(self.covered.rows.into()))?;
         let height = pages.height_of_bands().unwrap_or_default();
-        // One that has one page is that of all.
+        // A mask with one page is for all pages.
         let picture = if pages.pictures() == 1 { 0 } else { self.covered.page };
         let each = pages.len() / pages.pictures();
         for index in picture * each..(picture + 1) * each {

@@ -1,4 +1,5 @@
-//! Where pictures go after the devices: encoded into the output tree, here or in object storage, or to standard output.
+//! The destination of pictures after the devices: encoded into the output tree, here or in object
+//! storage, or to standard output.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -23,20 +24,21 @@ use crate::selection::page_output;
 use crate::source::Job;
 use codec::{self, CodecError, Help};
 
-/// The destination of the pictures that the devices are done with, shared by all encode threads.
+/// The destination of the pictures that the devices have finished, shared by all encode threads.
 pub trait Outlet: Sync {
-    /// Checks, before anything is decoded, that there is a place for the outputs.
+    /// Checks, before pictures are decoded, that there is a place for the outputs.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is not.
     fn check(&self) -> Result<(), Error>;
 
-    /// Returns how many of its outputs may wait to appear at once.
+    /// Returns the most outputs that may wait to appear at once.
     fn publishers(&self) -> usize {
         PUBLISHERS
     }
 
-    /// Takes what the devices left in the slot. `scratch` is reused from picture to picture. Idle cores may `help`, and a device.
+    /// Takes the content that the devices left in the slot. `scratch` is reused from picture to
+    /// picture. Idle cores may `help`, and a device.
     ///
     /// # Errors
     /// If this picture cannot be taken. Others may still be.
@@ -47,12 +49,13 @@ pub trait Outlet: Sync {
         help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError>;
 
-    /// Returns how many pixels a page of a job has if an earlier run has written it, which was killed. It will not come.
+    /// Returns the number of pixels of a page of a job if an earlier, killed run has written it.
+    /// The page will not come.
     fn kept(&self, _job: &Job, _page: &Page) -> Option<u64> {
         None
     }
 
-    /// Keeps a text beside what is written of a page's file, for a run that goes on with that.
+    /// Keeps a text with the unfinished output of a page's file, for a run that continues it.
     fn note(&self, _job: &Job, _page: &Page, _name: &str, _text: &dyn Fn() -> String) {}
 
     /// Returns a text that an earlier run has kept.
@@ -60,38 +63,40 @@ pub trait Outlet: Sync {
         None
     }
 
-    /// Notes that the picture of this job will not come: it failed, or the run is stopping.
+    /// Records that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
 
-    /// Forgets the pages of this file that have come: not all will.
+    /// Forgets the pages of this file that have come, as some will not.
     fn give_up(&self, stack: &Arc<Stack>);
 }
 
-/// An outlet that encodes pictures: into the output tree, or the only one of a run to standard output.
+/// An outlet that encodes pictures: into the output tree, or the only one of a run to standard
+/// output.
 pub struct Encoder<'a> {
     destination: Destination<'a>,
     stacks: StackOutputs<'a>,
     pages: PageOutputs<'a>,
 }
 
-/// Where outputs appear.
+/// The place where outputs appear.
 enum Destination<'a> {
     Folder(OutputFolder<'a>),
     Bucket(OutputBucket<'a>),
     StandardOutput,
 }
 
-/// A folder that outputs are written below.
+/// A folder that outputs are written to.
 struct OutputFolder<'a> {
     root: &'a Path,
     publisher: &'a Publisher,
     times: Times,
     permissions: Permissions,
-    /// Whether inputs go once their outputs are there: whoever removes them sees to the first page alone, so the others are on the disk by then.
+    /// Whether inputs are removed or moved once their outputs are there. The remover makes only the
+    /// first page durable; the others must be on the disk by then.
     inputs_go: bool,
 }
 
-/// A folder in object storage that outputs are written below.
+/// A folder in object storage that outputs are written to.
 struct OutputBucket<'a> {
     root: &'a Path,
     bucket: Bucket,
@@ -99,7 +104,8 @@ struct OutputBucket<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Creates an outlet for the outputs of a run with these settings, below the folder `out` if they are files or objects.
+    /// Creates an outlet for the outputs of a run with these settings, below the folder `out` if
+    /// they are files or objects.
     ///
     /// # Errors
     /// When outputs go to a bucket that cannot be used.
@@ -116,7 +122,8 @@ impl<'a> Encoder<'a> {
         Ok(Self { destination, stacks: StackOutputs::default(), pages: PageOutputs::default() })
     }
 
-    /// Starts the output of a job, or that of one of its pages or frames if these have outputs of their own.
+    /// Starts the output of a job, or that of one of its pages or frames if these have outputs of
+    /// their own.
     fn begin(&self, job: &Job, index: usize) -> Result<Pending<'a>, PublishError> {
         match &self.destination {
             Destination::Folder(folder) => folder.begin(job, index).map(Pending::File),
@@ -126,7 +133,8 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Returns the folder that the output of a page's file becomes, if a later run may go on with that, and starts it if need be.
+    /// Returns the folder that the output of a page's file becomes, if a later run may continue it,
+    /// and starts it if necessary.
     fn folder_of(&self, job: &Job, page: &Page) -> Option<File> {
         let Destination::Folder(folder) = &self.destination else { return None };
         common_of(job)?;
@@ -150,7 +158,7 @@ impl<'a> OutputFolder<'a> {
             return self.start(job, &job.output, job.replaces);
         }
         let output = page_output(&job.output, index);
-        // One that is there without the first is what is left of an earlier try.
+        // A page that exists without the first is left from an earlier attempt.
         let is_left =
             || Record::of(&output).zip(job.stamp).is_some_and(|(record, stamp)| record.is_from(&stamp));
         let mut page = self.start(job, &output, job.replaces || index > 0 && is_left())?;
@@ -160,7 +168,7 @@ impl<'a> OutputFolder<'a> {
         Ok(page)
     }
 
-    /// Starts an output of a job, which may take the place of a file if it `replaces`.
+    /// Starts an output of a job, which may replace a file if it `replaces`.
     fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
         let mut output = match job.is_folder {
             true => self.publisher.begin_folder(self.root, output, common_of(job)),
@@ -185,8 +193,8 @@ impl<'a> OutputFolder<'a> {
     }
 }
 
-/// Returns what a later run has in common with this one if it makes the same output of a job; `None` if that is no folder, or depends on other files
-/// as well.
+/// Returns a digest that a later run shares if it makes the same output of a job; `None` if that is
+/// no folder, or depends on other files as well.
 fn common_of(job: &Job) -> Option<Digest> {
     let Stamp { size, mtime_ns, inode } = job.stamp.filter(|_| job.is_folder && is_alone(job))?;
     let state = format!("{size} {mtime_ns} {inode} ");
@@ -201,14 +209,14 @@ impl<'a> OutputBucket<'a> {
         Ok(Self { root, bucket, url })
     }
 
-    /// Asks for the first object: the answer tells whether there is such a bucket.
+    /// Requests the first object: the answer shows whether the bucket exists.
     fn check(&self) -> Result<(), Error> {
         let first = self.bucket.list(&self.url).next().transpose();
         first.map(drop).map_err(|why| unusable(self.root, &why))
     }
 
     fn begin(&self, job: &Job, index: usize) -> Result<Upload, PublishError> {
-        // What there is at the places of other pages is found out when it is in the way.
+        // Existing objects in the places of other pages are found when they are in the way.
         let replaced = job.replaced.clone().filter(|_| index == 0);
         let mut output = match job.settings.target.splits {
             true => Upload::begin(&self.bucket, &page_output(&job.output, index), replaced),
@@ -229,7 +237,8 @@ impl<'a> OutputBucket<'a> {
     }
 }
 
-/// Returns what an output in object storage says of what it was made from, and of the settings unless these name files of this machine.
+/// Returns the origin to record on an output in object storage, and the settings unless these name
+/// files of this machine.
 fn recorded(job: &Job) -> Option<(Origin, Option<Recipe>)> {
     let recipe = (!job.settings.name_files()).then(|| job.settings.recipe(job.mask));
     Some((Origin { input: job.stamp?, settings: job.digest() }, recipe))
@@ -284,7 +293,7 @@ impl Outlet for Encoder<'_> {
 
     fn note(&self, job: &Job, page: &Page, name: &str, text: &dyn Fn() -> String) {
         if let Some(folder) = self.folder_of(job, page) {
-            // An error only means that a later run does it again.
+            // After an error, a later run only repeats the work.
             let _ = notes::write(&folder, name, &text());
         }
     }
@@ -293,7 +302,7 @@ impl Outlet for Encoder<'_> {
         let Destination::Folder(OutputFolder { root, publisher, .. }) = &self.destination else {
             return None;
         };
-        // Nothing is begun of a picture that may yet be refused.
+        // Pictures that may yet be refused must not be begun.
         if !publisher.has_left(root, &job.output, common_of(job)?) {
             return None;
         }
@@ -330,7 +339,7 @@ fn encode_frames<'o>(
     Ok(Taken::Whole(Some(Pending::Pages(outputs))))
 }
 
-/// Encodes what the devices left in the slot into an output.
+/// Encodes the content that the devices left in the slot into an output.
 fn encode<'o>(
     finished: &mut Processed,
     scratch: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! The decoders' queues: jobs that are new, and jobs that come back from a device to be decoded again.
+//! The decoders' queues: new jobs, and jobs that come back from a device to be decoded again.
 
 use crossbeam_channel::{Receiver, Sender, never, select};
 
@@ -16,7 +16,7 @@ pub(super) struct Queues {
 impl Queues {
     /// Returns the next work, or `None` when all pictures are done.
     pub(super) fn next(&mut self) -> Option<Vec<QueuedJob>> {
-        // What has been begun is finished first, so that few files are open.
+        // Returned work is finished first, to keep few files open.
         if let Ok(work) = self.redo.try_recv() {
             return Some(vec![work]);
         }
@@ -39,7 +39,8 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Queues a batch of jobs for the decoders; blocks while the queue is full. `pass` says what a job goes through the pipeline for.
+    /// Queues a batch of jobs for the decoders; blocks while the queue is full. `pass` returns the
+    /// first pass of a job.
     pub(super) fn give(&self, batch: Vec<Job>, pass: impl Fn(&Job) -> Pass) {
         let work = |job| {
             let (pass, attempts, redo) = (pass(&job), Attempts::default(), self.redo.clone());

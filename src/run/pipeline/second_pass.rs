@@ -1,4 +1,4 @@
-//! Pictures that have LUTs in common go through the pipeline twice: see [`crate::run::together`].
+//! The two passes through the pipeline of pictures that share LUTs: see [`crate::run::together`].
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use equalize::{Colour, Layout, Levels, Operation, count};
 use lanes::Order;
 
 impl Run<'_> {
-    /// Returns what pictures go through the pipeline for at first.
+    /// Returns the first pass of pictures with these settings.
     pub(super) fn first_pass(&self, settings: &PictureSettings) -> Pass {
         match (self.purpose, &settings.luts, &settings.together) {
             (Purpose::Count { .. }, ..) => Pass::Only,
@@ -28,7 +28,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns what devices do with a picture that has these settings, in this pass, or with what boxes divide.
+    /// Returns the order for a picture with these settings, in this pass, or for an object that is
+    /// divided into boxes.
     pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass, divided: Divided) -> Order {
         let operation = settings.operation;
         let are_bands = matches!(divided, Divided::Bands(_));
@@ -50,7 +51,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes what a device has counted.
+    /// Takes the counts that a device has made.
     pub(super) fn count(&self, finished: Processed) {
         let Some(finished) = self.look_at_band(finished).and_then(|finished| self.count_band(finished))
         else {
@@ -87,17 +88,19 @@ impl Run<'_> {
         self.go_on(self.groups.add(work, parked, &counted));
     }
 
-    /// Tells the group of a picture that it failed, or that it is left out, which breaks the group.
+    /// Notifies the group of a picture that it failed, or that it is left out, which breaks the
+    /// group.
     pub(super) fn go_on_without(&self, work: &QueuedJob, breaks: bool) {
         if matches!(work.pass, Pass::Count) {
             self.go_on(self.groups.go_on_without(&work.job, work.page.as_ref(), breaks));
         } else if let Some(page) = &work.page {
-            // Others of its pages or bands may be counted and wait, each with a sender of the decoders' queue.
+            // Other pages or bands of it may be counted and wait, each with a sender of the
+            // decoders' queue.
             self.groups.forget(page);
         }
     }
 
-    /// Leaves out all pictures whose groups are not complete, because others of them will not come.
+    /// Leaves out all pictures in incomplete groups, because others of their groups will not come.
     pub(super) fn abandon_groups(&self) {
         self.go_on(self.groups.abandon());
     }
@@ -117,7 +120,8 @@ impl Run<'_> {
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }
 
-    /// Keeps the counts of a file, or of a part of it, for a run that goes on if this one is killed.
+    /// Keeps the counts of a file, or of a part of it, for a run that continues if this one is
+    /// killed.
     fn note_counts(&self, Complete { go_on, counts, .. }: &Complete) {
         if let Some(QueuedJob { job, page: Some(page), .. }) = go_on.first()
             && together::is_alone(job)
@@ -128,7 +132,7 @@ impl Run<'_> {
         }
     }
 
-    /// Has the pages of a file, the first of which this is, be done without counting if an earlier run has counted them.
+    /// Skips counting for the pages of a file, given the first, if an earlier run has counted them.
     pub(super) fn pass_over_counting(&self, work: &mut QueuedJob) {
         let (job, Some(page), Pass::Count) = (&work.job, &work.page, &work.pass) else { return };
         let counts_of = |part| Counts::from_json(&self.outlet.noted(job, page, &note_of(part))?).ok();
@@ -146,19 +150,20 @@ impl Run<'_> {
         work.pass = first;
     }
 
-    /// Frees the memory of pixels that nothing will be done with.
+    /// Frees the memory of pixels that are not needed any more.
     fn unpark(&self, work: &QueuedJob) {
         if let Pass::Apply(_, Some(parked)) = work.pass {
             drop(self.machine.pool.unpark(parked));
         }
     }
 
-    /// Returns whether a page need not be done, because an earlier run has written it; it then counts as done.
+    /// Returns whether a page was written by an earlier run; it then counts as done.
     fn is_kept(&self, work: &QueuedJob) -> bool {
         work.page.as_ref().is_some_and(|page| self.passes_over(&work.job, page))
     }
 
-    /// Returns the first page to be done of a file, from this one on: earlier runs may have written some.
+    /// Returns the first page of a file that is still to do, from this one on: earlier runs may
+    /// have written some.
     pub(super) fn first_to_do(&self, job: &Job, mut page: Page) -> Option<Page> {
         while self.passes_over(job, &page) {
             page = page.has_slot(None)?;
@@ -166,7 +171,7 @@ impl Run<'_> {
         Some(page)
     }
 
-    /// Counts a page as done if an earlier run has written it, and returns whether that is so.
+    /// Counts a page as done if an earlier run has written it, and returns whether it has.
     fn passes_over(&self, job: &Job, page: &Page) -> bool {
         let Some(pixels) = self.outlet.kept(job, page).filter(|_| !page.stack.is_over()) else {
             return false;
@@ -182,7 +187,8 @@ fn note_of(part: usize) -> String {
     format!("counts-{part}")
 }
 
-/// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.
+/// Returns whether a picture is a band of one that shares no table, which gives all bands one
+/// range.
 fn is_alone_in_bands(picture: &Picture) -> bool {
     let job = &picture.work.job;
     let Some(stack) = picture.work.page.as_ref().map(|page| &page.stack) else { return false };
@@ -195,10 +201,10 @@ fn is_alone_in_bands(picture: &Picture) -> bool {
     together::is_alone(job) && pages.are_bands() && is_by_itself
 }
 
-/// Adds a slice to the counts of the boxes that it is a part of.
+/// Adds a slice to the counts of its boxes.
 ///
 /// # Errors
-/// If it is not like the others.
+/// If it differs in kind from the others.
 fn count_boxes(picture: &Picture, slot: &[u8]) -> Result<(), PictureError> {
     let Picture { decoded, work, .. } = picture;
     let (layout, levels, input) = (decoded.layout, decoded.levels(), &work.job.input);
@@ -224,7 +230,7 @@ fn slice_kind(layout: &Layout, levels: Levels) -> String {
     format!("{}x{} pixels of {}{alpha}", layout.width, layout.height, kind_of(layout, levels))
 }
 
-/// Equalizes a slice of what boxes have been counted of.
+/// Equalizes a slice of an object with counted boxes.
 pub(super) fn equalize_boxes(finished: &mut Processed) {
     let Picture { decoded, work, .. } = &*finished.picture;
     if let (Pass::Apply(Tables::Boxes(boxes), _), Some(part)) = (&work.pass, work.part()) {

@@ -9,16 +9,16 @@ use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
 use codec::{Help, Medium};
 
-/// What an outlet made of a picture or page.
+/// The result of an outlet for a picture or page.
 #[derive(Debug)]
 pub enum Taken<'a> {
-    /// It is there, and so are all other pages of its file; the output is to be published if there is one.
+    /// It is complete, with all pages of its file; the output, if any, is to be published.
     Whole(Option<Pending<'a>>),
     /// Other pages of its file are to come.
     Page,
 }
 
-/// The outputs whose pages have not all come yet.
+/// The outputs that still lack pages.
 #[derive(Default)]
 pub(super) struct StackOutputs<'a> {
     open: Mutex<HashMap<StackId, Arc<StackOutput<'a>>>>,
@@ -44,7 +44,8 @@ impl<'a> StackOutput<'a> {
 }
 
 impl<'a> StackOutputs<'a> {
-    /// Writes a page that the devices are done with. `begin` starts the output and a file that holds pages for a while.
+    /// Writes a page that the devices have finished. `begin` starts the output and a file that
+    /// holds pages for a while.
     pub(super) fn write(
         &self,
         page: &Page,
@@ -70,20 +71,21 @@ impl<'a> StackOutputs<'a> {
         Ok(Taken::Whole(output.pending().take()))
     }
 
-    /// Returns the file or folder of the output of a stack, which `begin` starts as in [`StackOutputs::write`].
+    /// Returns the file or folder of the output of a stack, which `begin` starts as in
+    /// [`StackOutputs::write`].
     pub(super) fn file_of(
         &self,
         stack: &Arc<Stack>,
         begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
     ) -> Option<File> {
-        // An error comes again when a page is written.
+        // An error will come again when a page is written.
         match &self.output_of(stack, begin).ok()?.medium {
             Medium::File(file) => file.try_clone().ok(),
             Medium::Image(_) => None,
         }
     }
 
-    /// Forgets the output of a stack; if it is not complete, nothing of it is left.
+    /// Forgets the output of a stack; an incomplete one is removed.
     pub(super) fn give_up(&self, stack: &Arc<Stack>) {
         self.lock().remove(&stack.id());
     }
@@ -107,10 +109,10 @@ impl<'a> StackOutputs<'a> {
     }
 }
 
-/// The outputs of files each page of which goes into a file of its own, while the pages come.
+/// The outputs of files with an output file for each page, while the pages come.
 #[derive(Default)]
 pub(super) struct PageOutputs<'a> {
-    /// Of each file the pages that are there, with their numbers.
+    /// The pages that are there of each file, with their numbers.
     open: Mutex<HashMap<StackId, Vec<(usize, Pending<'a>)>>>,
 }
 
@@ -129,10 +131,10 @@ impl<'a> PageOutputs<'a> {
         Ok(Taken::Whole(Some(Pending::Pages(pages.into_iter().map(|(_, page)| page).collect()))))
     }
 
-    /// Forgets the pages of a file, of which nothing is left.
+    /// Forgets the pages of a file, and removes them.
     pub(super) fn give_up(&self, stack: &Arc<Stack>) {
         let pages = self.lock().remove(&stack.id());
-        // They are removed from the disk without holding up others.
+        // Removing them from the disk must not hold up others.
         drop(pages);
     }
 

@@ -1,5 +1,5 @@
-//! Puts finished inputs away, on a thread of its own: a copy to another file system may take longer than the loop may be silent, or than
-//! the pipeline can go without work.
+//! Puts finished inputs away, on a thread of its own: a copy to another file system may take longer
+//! than the loop may be silent, or than the pipeline can go without work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -18,7 +18,8 @@ use crate::fs::paths::Shown;
 use crate::fs::stamp::Stamp;
 use crate::selection::Links;
 
-/// How long the end of the service waits for inputs still to be put away. The next start does the rest.
+/// How long the end of the service waits for inputs still to be put away. The next start does the
+/// rest.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// An input whose picture is finished: done, or failed for good.
@@ -28,14 +29,16 @@ pub(crate) struct FinishedInput {
     pub(crate) below: PathBuf,
     /// Its state when its picture was begun.
     pub(crate) stamp: Stamp,
-    /// Which links are followed: only if all are is what an input that is one leads to put away.
+    /// The rule for links: only if all are followed is the target of an input that is a link put
+    /// away too.
     pub(crate) links: Links,
     pub(crate) fate: Fate,
 }
 
-/// What is to become of an input.
+/// The fate of an input.
 pub(crate) enum Fate {
-    /// It is done. `durable` says whether its output, which lies below the folder `out`, has reached the disk.
+    /// It is done. `durable` states whether its output, which lies below the folder `out`, has
+    /// reached the disk.
     Done { after: After, out: PathBuf, output: PathBuf, durable: bool },
     /// It failed for `reason`, and is moved below `folder`.
     Failed { folder: PathBuf, reason: String },
@@ -61,7 +64,7 @@ impl FinishedInput {
         .map(drop)
     }
 
-    /// Returns what cannot be done with the input, and why, as the rest of a sentence.
+    /// Returns the failed action and its reason, as the rest of a sentence.
     fn cannot(&self, why: &io::Error) -> String {
         match &self.fate {
             Fate::Done { after: After::Move(folder), .. } => {
@@ -89,7 +92,8 @@ struct Waiting(Mutex<Inputs>);
 #[derive(Default)]
 struct Inputs {
     leaving: HashMap<PathBuf, Arc<FinishedInput>>,
-    /// The inputs among `leaving` that could not be put away: when each is tried again, and how often it has been tried.
+    /// The inputs among `leaving` that could not be put away: the time of the next try of each, and
+    /// the number of tries.
     pausing: BTreeMap<(Instant, PathBuf), u32>,
     /// The last input that could not be put away, and why it stays.
     staying: Option<(PathBuf, String)>,
@@ -109,9 +113,12 @@ impl Waiting {
         }
     }
 
-    /// Returns the next input and how often it has been tried; `None` once `turns` is closed and empty and no retry is due. A retry that is
-    /// due goes before new inputs, but not directly after another retry (`after_a_pause`): where every try takes long and fails, a new
-    /// input waits for one retry at most.
+    /// Returns the next input and the number of tries so far; `None` once `turns` is closed and
+    /// empty and no retry is due.
+    ///
+    /// A retry that is due goes before new inputs, but not directly after another retry
+    /// (`after_a_pause`): where every try takes long and fails, a new input waits for one retry at
+    /// most.
     fn next(&self, turns: &Receiver<PathBuf>, after_a_pause: bool) -> Option<(PathBuf, u32)> {
         if after_a_pause && let Ok(input) = turns.try_recv() {
             return Some((input, 0));
@@ -128,7 +135,8 @@ impl Waiting {
         }
     }
 
-    /// Takes an input whose pause is over, with how often it has been tried; otherwise returns how long to wait for one.
+    /// Takes an input that is due for a retry, with the number of tries so far; otherwise returns
+    /// the time until the next is due.
     fn next_due(&self, now: Instant) -> Result<(PathBuf, u32), Duration> {
         let mut inputs = self.lock();
         match inputs.pausing.first_entry() {
@@ -141,7 +149,7 @@ impl Waiting {
         }
     }
 
-    /// Returns what is currently requested of an input.
+    /// Returns the current request for an input.
     fn wanted(&self, input: &Path) -> Option<Arc<FinishedInput>> {
         self.lock().leaving.get(input).cloned()
     }
@@ -192,7 +200,8 @@ impl FinishedInputs {
     }
 
     fn start_with(put: impl Fn(&FinishedInput) -> io::Result<()> + Send + 'static) -> io::Result<Self> {
-        // Unbounded: paths are small. Where inputs are put away more slowly than they are done, it is the inputs that fill the disk.
+        // Unbounded: paths are small. Where inputs are put away more slowly than they are done, it
+        // is the inputs that fill the disk.
         let (turns, to_put) = unbounded::<PathBuf>();
         let (alive, ended) = bounded(0);
         let waiting = Arc::new(Waiting::default());
@@ -205,7 +214,8 @@ impl FinishedInputs {
         Ok(Self { turns: Some(turns), waiting, ended })
     }
 
-    /// Queues an input to be put away. One that is queued already keeps its place, and its request is replaced.
+    /// Queues an input to be put away. One that is already queued keeps its place, and its request
+    /// is replaced.
     pub(crate) fn put(&self, one: FinishedInput) {
         let Some(turns) = &self.turns else { return };
         let input = one.input.clone();
@@ -230,7 +240,7 @@ impl FinishedInputs {
         *self.waiting.lock() = Inputs::default();
     }
 
-    /// Returns how many inputs are still to be put away.
+    /// Returns the number of inputs that are still to be put away.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.lock().leaving.len()
     }
@@ -244,7 +254,7 @@ impl FinishedInputs {
     /// Waits until everything is put away, but for [`GRACE`] at most.
     pub(crate) fn end(&mut self) {
         self.turns = None;
-        // Nothing is ever sent: the channel closes when the thread ends.
+        // No message is ever sent: the channel closes when the thread ends.
         let _ = self.ended.recv_timeout(GRACE);
         match self.waiting() {
             0 => {}
@@ -281,7 +291,7 @@ mod tests {
             }
         }
 
-        /// Releases the first input. Returns whether the thread was at it.
+        /// Releases the first input. Returns whether the thread was waiting at it.
         fn release(&self) -> bool {
             self.gate.try_send(()).is_ok()
         }
@@ -364,7 +374,8 @@ mod tests {
         case.finished.forget();
         let folder = case.folder.path().join("archive");
         case.put(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() });
-        // The first input may have been forgotten before the thread came to it; then there is nothing to release.
+        // The first input may have been forgotten before the thread came to it; then there is no
+        // wait to release.
         let is_through = || {
             case.release();
             case.finished.waiting() == 0

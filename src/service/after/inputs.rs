@@ -1,10 +1,11 @@
-//! What happens to finished inputs: they stay, are removed, are moved, or are set aside with a reason.
+//! The fate of finished inputs: they stay, are removed, are moved, or are set aside with a reason.
 //!
-//! An input is touched only in the exact state that was processed. If it is replaced at the last moment, the new file is left in its place:
-//! a file is renamed first, checked under its new name, and renamed back if it turns out to be another.
+//! An input is touched only in the exact state that was processed. If it is replaced at the last
+//! moment, the new file is left in its place: a file is renamed first, checked under its new name,
+//! and renamed back if it turns out to be another.
 //!
-//! An input that is a link is moved as a link: who may put one into an inbox might not be allowed to read what it leads to. Only where all
-//! links are followed is that copied.
+//! An input that is a link is moved as a link: the person who puts one into an inbox might not be
+//! allowed to read its target. Only where all links are followed is the target copied.
 
 use std::fs::{self, File, FileTimes};
 use std::io::{self, BufRead, BufReader, Write};
@@ -24,7 +25,7 @@ use crate::publish::Temporary;
 use crate::selection::Links;
 use crate::service::watch::REMOVING;
 
-/// What is added to the name of a file for the name of the note beside it.
+/// The suffix of a file's name for the name of its note.
 const NOTE_SUFFIX: &str = ".reason.txt";
 
 /// The permissions of a note, before the process's umask removes some of them.
@@ -34,7 +35,7 @@ const NOTE: u32 = 0o666;
 #[derive(Clone, Copy)]
 pub(crate) struct Finished<'i> {
     pub(crate) path: &'i Path,
-    /// Its state when its picture was begun; of what it leads to, if it is a link.
+    /// Its state when its picture was begun; for a link, that of its target.
     pub(crate) stamp: Stamp,
     pub(crate) links: Links,
 }
@@ -46,12 +47,13 @@ impl Finished<'_> {
     }
 }
 
-/// Keeps, removes or moves an input whose output is published, as `after` says. `below` is its path below the watched folder. `pending` is
-/// the output that may not have reached the disk yet, behind the folder that it lies below. Returns whether the input was still the same
-/// file.
+/// Keeps, removes or moves an input with a published output, according to `after`. `below` is its
+/// path below the watched folder. `pending` is an output that may not have reached the disk yet,
+/// after the folder that it lies below. Returns whether the input was still the same file.
 ///
 /// # Errors
-/// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
+/// Any I/O error. The input is then in its place, or in the same folder under its temporary name,
+/// until [`put_back`] renames it back.
 pub(crate) fn dispose(
     after: &After,
     input: Finished<'_>,
@@ -73,8 +75,8 @@ pub(crate) fn dispose(
     }
 }
 
-/// Moves an input that cannot be processed to the path `below` in the folder `root`, and writes the reason beside it. Returns whether the input was
-/// still the same file.
+/// Moves an input that cannot be processed to the path `below` in the folder `root`, and writes a
+/// note with the reason next to it. Returns whether the input was still the same file.
 ///
 /// # Errors
 /// As of [`dispose`].
@@ -83,13 +85,14 @@ pub(crate) fn set_aside(root: &Path, input: Finished<'_>, below: &Path, reason: 
     let target = root.join(below);
     let (folder, name) = Folder::create_of(root, &target, true)?;
     let is_taken = |name: &Path| {
-        // The name of the note may be taken too: by a picture, or by the note of a file that was taken away since.
+        // The name of the note may be taken too: by a picture, or by the note of a file that was
+        // taken away since.
         let note = note_of(name);
         folder.has(name) || folder.has(&note) && !holds(&folder, &note, &text)
     };
     let name = name_for(input, &folder, name, is_taken);
     let note = note_of(&name);
-    // Written before the file is moved, so that a kill cannot leave the file there without its reason.
+    // Written before the file is moved: a kill cannot leave the file there without its reason.
     let is_noted = write_note(&folder, &note, &text)?;
     let moved = move_to(input, &folder, &name);
     if is_noted && !folder.has(&name) {
@@ -98,7 +101,8 @@ pub(crate) fn set_aside(root: &Path, input: Finished<'_>, below: &Path, reason: 
     moved
 }
 
-/// Returns the path of the note beside a file that is set aside, with less of the file's name if there is no room for all of it.
+/// Returns the path of the note for a file that is set aside, with less of the file's name if there
+/// is no room for all of it.
 fn note_of(file: &Path) -> PathBuf {
     let mut note = start_of(file.file_name().unwrap_or_default(), NOTE_SUFFIX.len());
     note.push(NOTE_SUFFIX);
@@ -126,20 +130,22 @@ fn holds(folder: &Folder, file: &Path, text: &str) -> bool {
         && folder.read(file).and_then(io::read_to_string).is_ok_and(|content| content == text)
 }
 
-/// Returns the temporary name of an input while it is being removed; `None` for a name that is not UTF-8, which [`original`] could not
-/// restore after a kill.
+/// Returns the temporary name of an input while it is being removed; `None` for a name that is not
+/// UTF-8, which [`original`] could not restore after a kill.
 fn aside(input: &Path) -> Option<PathBuf> {
     let name = input.file_name()?.to_str()?;
     Some(input.with_file_name(format!("{REMOVING}{name}")))
 }
 
-/// Returns the original name of an input that has the temporary name `path` while it is being removed.
+/// Returns the original name of an input that has the temporary name `path` while it is being
+/// removed.
 pub(crate) fn original(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_prefix(REMOVING)?;
     Some(path.with_file_name(name))
 }
 
-/// Renames an input that a killed process was about to remove back to its original name. Returns whether there was one.
+/// Renames an input that a killed process was about to remove back to its original name. Returns
+/// whether there was one.
 ///
 /// # Errors
 /// Any I/O error.
@@ -147,8 +153,8 @@ pub(crate) fn put_back(path: &Path) -> io::Result<bool> {
     original(path).map_or(Ok(false), |original| give_back(At::path(path), &original))
 }
 
-/// Renames a file back to its original name. If a newer file has that name, the old one has been replaced, and is removed. Returns whether
-/// the file was there.
+/// Renames a file back to its original name. If a newer file has that name, the old one has been
+/// replaced, and is removed. Returns whether the file was there.
 fn give_back(file: At<'_>, original: &Path) -> io::Result<bool> {
     match rename_new(file, At::path(original)) {
         Err(Errno::EXIST) => unlinkat(file.0, file.1, AtFlags::empty())?,
@@ -159,8 +165,8 @@ fn give_back(file: At<'_>, original: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Brings an output that this process has published below the folder `out` to the disk, with the folders that it lies in. If it is gone
-/// already, whoever collects outputs has taken it.
+/// Syncs an output that this process has published below the folder `out` to the disk, with the
+/// folders that it lies in. If it is already gone, a collector of outputs has taken it.
 fn make_durable(out: &Path, output: &Path) -> io::Result<()> {
     let below = output.strip_prefix(out).ok().and_then(Path::parent).unwrap_or(Path::new(""));
     let synced = Folder::of(out, output).and_then(|(folder, name)| {
@@ -173,21 +179,21 @@ fn make_durable(out: &Path, output: &Path) -> io::Result<()> {
     }
 }
 
-/// Brings a file and its entry in its folder to the disk.
+/// Syncs a file and its entry in its folder to the disk.
 fn sync(folder: &Folder, name: &Path) -> io::Result<()> {
     folder.read(name)?.sync_all().and_then(|()| folder.sync())
 }
 
-/// Ends the removal of an input that an earlier try renamed and could not remove. What else has its temporary name is renamed back. Returns whether
-/// the input is removed.
+/// Ends the removal of an input that an earlier try renamed and could not remove. Another file with
+/// its temporary name is renamed back. Returns whether the input is removed.
 ///
 /// # Errors
-/// Any I/O error. The input is then still beside its place under its temporary name.
+/// Any I/O error. The input is then still in the same folder under its temporary name.
 pub(crate) fn end_removal(input: &Path, stamp: Stamp) -> io::Result<bool> {
     let Some(aside) = aside(input) else { return Ok(false) };
     match fs::symlink_metadata(&aside) {
         Ok(_) => remove_aside(&aside, stamp),
-        // Without room for the name there is none, and the input is removed in its place.
+        // An input without room for the temporary name is removed in its place.
         Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
             Ok(false)
         }
@@ -214,7 +220,7 @@ fn remove_aside(aside: &Path, stamp: Stamp) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes an input whose name leaves no room for another beside it.
+/// Removes an input with a name that leaves no room for a temporary one.
 fn remove_in_place(input: &Path, stamp: Stamp) -> io::Result<bool> {
     if !stamp.is_still_of(input) {
         return Ok(false);
@@ -234,7 +240,7 @@ fn move_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<b
         return remove(input, stamp);
     }
     if fs::symlink_metadata(input)?.is_symlink() {
-        // The link itself might lead nowhere from another folder, so its target is copied.
+        // The link itself might be broken in another folder: its target is copied.
         return copy_to(finished, folder, name);
     }
     match rename_new(At::path(input), target) {
@@ -244,13 +250,14 @@ fn move_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<b
     if folder.metadata(name).is_ok_and(|metadata| stamp.is_of(&metadata)) {
         return Ok(true);
     }
-    // Renamed back from the temporary name, by which the watch can tell a file that is put back from a complete one that is moved in.
+    // Renamed back from the temporary name, which tells the watch that a file is put back, not a
+    // complete one moved in.
     let aside = aside(input).filter(|aside| renameat(target.0, target.1, CWD, aside).is_ok());
     give_back(aside.as_deref().map_or(target, At::path), input)?;
     Ok(false)
 }
 
-/// Moves a link: one that leads to the same place is made, and the input removed.
+/// Moves a link: one to the same target is made, and the input removed.
 fn move_link(
     Finished { path: input, stamp, .. }: Finished<'_>,
     folder: &Folder,
@@ -266,7 +273,8 @@ fn move_link(
     removed
 }
 
-/// Moves an input to another file system: first makes a complete and durable copy with the same times, then removes the input.
+/// Moves an input to another file system: first makes a complete and durable copy with the same
+/// times, then removes the input.
 fn copy_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<bool> {
     let Finished { path: input, stamp, .. } = finished;
     let mut original = open(finished)?;
@@ -282,7 +290,8 @@ fn copy_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<b
     if !stamp.is_still_of(input) {
         return Ok(false);
     }
-    // Set only now: a process that tidies leaves temporary files alone that were written recently, and removes those that look old.
+    // Set only now: a process that tidies leaves recently written temporary files alone, and
+    // removes old ones.
     copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
     rename_new(At::folder(folder, partial.name()), At::folder(folder, name))?;
     copy.sync_all()?;
@@ -290,10 +299,12 @@ fn copy_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<b
     remove(input, stamp)
 }
 
-/// Returns the name in `folder` to move an input to: `name`, or the same with a number before the extension if another file has that name. A
-/// copy of the input left by a process that was killed before it removed the input does not count as another file.
+/// Returns the name in `folder` to move an input to: `name`, or the same with a number before the
+/// extension if another file has that name. A copy of the input left by a process that was killed
+/// before it removed the input does not count as another file.
 fn name_for(input: Finished<'_>, folder: &Folder, name: &Path, is_taken: impl Fn(&Path) -> bool) -> PathBuf {
-    // It may have the name already: of a file system that renames in two steps, the second may have failed.
+    // It may have the name already: where a file system renames in two steps, the second may have
+    // failed.
     if !is_taken(name) || is_copy(input, folder, name) || is_itself(input, folder, name) {
         return name.to_owned();
     }
@@ -302,7 +313,8 @@ fn name_for(input: Finished<'_>, folder: &Folder, name: &Path, is_taken: impl Fn
     if taken > 1 && is_copy(input, folder, &last) { last } else { numbered(name, taken + 1) }
 }
 
-/// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same modification time and bytes.
+/// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same
+/// modification time and bytes.
 fn is_copy(input: Finished<'_>, folder: &Folder, name: &Path) -> bool {
     if input.is_moved_as_link() {
         return false;
@@ -319,7 +331,7 @@ fn is_itself(input: Finished<'_>, folder: &Folder, name: &Path) -> bool {
     there.is_ok_and(|input| folder.metadata(name).is_ok_and(|named| Identity::of(&named) == input))
 }
 
-/// Opens an input; one that is a link by now only if all are followed.
+/// Opens an input; if it has become a link, only where all links are followed.
 fn open(finished: Finished<'_>) -> io::Result<File> {
     if finished.links == Links::Follow {
         return input::open(finished.path);

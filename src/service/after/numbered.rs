@@ -1,4 +1,4 @@
-//! Names with a number, for a file whose name another one has.
+//! Names with a number, for a file with the same name as another.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 /// The most bytes that file systems allow in a name.
 pub(crate) const MAX_NAME: usize = 255;
 
-/// Returns the greatest number whose name is taken, given that the name without a number, which counts as 1, is. A binary search over
-/// numbers finds the last of a million in forty checks; what lies behind a gap is not found.
+/// Returns the greatest number with a taken name, given that the name without a number, which
+/// counts as 1, is taken. A binary search over numbers finds the last of a million in forty checks;
+/// numbers after a gap are not found.
 pub(crate) fn last_taken(name: &Path, is_taken: impl Fn(&Path) -> bool) -> u64 {
     let (mut taken, mut free) = (1, 2);
     while is_taken(&numbered(name, free)) {
@@ -24,7 +25,7 @@ pub(crate) fn last_taken(name: &Path, is_taken: impl Fn(&Path) -> bool) -> u64 {
 /// Returns whether a path is another one with a number.
 pub(crate) fn is_numbered(numbered_name: &Path, name: &Path) -> bool {
     let stem = numbered_name.file_stem().and_then(OsStr::to_str);
-    // Without an extension, the number is one.
+    // Without an extension, the number takes its place.
     let ends = [stem.and_then(|stem| stem.rsplit_once('.')).map(|(_, end)| end), extension(numbered_name)];
     let mut numbers = ends.into_iter().flatten().filter_map(|end| end.parse().ok());
     numbers.any(|number: u64| numbered(name, number) == numbered_name)
@@ -34,7 +35,8 @@ fn extension(path: &Path) -> Option<&str> {
     path.extension().and_then(OsStr::to_str)
 }
 
-/// Returns the path with a number before the extension, and less of the name before that if there is no room for both.
+/// Returns the path with a number before the extension, and a shortened name if there is no room
+/// for both.
 pub(crate) fn numbered(target: &Path, number: u64) -> PathBuf {
     let mut end = OsString::from(format!(".{number}"));
     if let Some(extension) = target.extension() {
@@ -46,11 +48,12 @@ pub(crate) fn numbered(target: &Path, number: u64) -> PathBuf {
     target.with_file_name(name)
 }
 
-/// Returns as much of a name as leaves room for so many more bytes, but no part of a character.
+/// Returns as much of a name as leaves room for this many more bytes, without splitting a
+/// character.
 pub(crate) fn start_of(name: &OsStr, room: usize) -> OsString {
     let name = name.as_bytes();
     let mut length = name.len().min(MAX_NAME.saturating_sub(room));
-    // Within a character, bytes begin with 10.
+    // The bytes inside a character begin with the bits 10.
     while length > 0 && name.get(length).is_some_and(|byte| byte >> 6 == 0b10) {
         length -= 1;
     }

@@ -1,4 +1,4 @@
-//! Remembers what happened to pictures that are retried.
+//! Remembers earlier failures of pictures that are retried.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ pub(crate) struct Retried(HashMap<PathBuf, Past>);
 struct Past {
     /// The reason that was logged last.
     told: Option<String>,
-    /// The [openings](crate::service::gate::Gate::openings) when it could not be written for the first time.
+    /// The [openings](crate::service::gate::Gate::openings) when it could not be written for the
+    /// first time.
     unwritten_at: Option<u64>,
 }
 
 impl Retried {
-    /// Returns whether `reason` differs from the one that was logged last for the picture, and remembers it: one that fails every time does
-    /// not fill the log.
+    /// Returns whether `reason` differs from the one that was logged last for the picture, and
+    /// remembers it: a picture that fails every time does not fill the log.
     pub(crate) fn is_news(&mut self, picture: &Path, reason: &str) -> bool {
         let told = &mut self.past(picture).told;
         let is_news = told.as_deref() != Some(reason);
@@ -27,13 +28,14 @@ impl Retried {
         is_news
     }
 
-    /// Returns whether the cause of a failed write concerns all pictures, given the gate's `openings`. It does not if some could be written
-    /// since this one failed for the first time: then it is too large for the space that is left, or its folder is to blame.
+    /// Returns whether the cause of a failed write concerns all pictures, given the gate's
+    /// `openings`. It does not if some could be written since this one failed for the first time:
+    /// then it is too large for the remaining space, or its folder is to blame.
     pub(crate) fn concerns_all(&mut self, picture: &Path, openings: u64) -> bool {
         *self.past(picture).unwritten_at.get_or_insert(openings) == openings
     }
 
-    /// Forgets which pictures could not be written: from now on they go to another file system.
+    /// Forgets failed writes: from now on, pictures go to another file system.
     pub(crate) fn forget_writes(&mut self) {
         self.0.values_mut().for_each(|past| past.unwritten_at = None);
     }

@@ -1,4 +1,4 @@
-//! Holds all pictures back while nothing can be written to the output, instead of letting each one find that out.
+//! Holds all pictures back while outputs cannot be written, instead of letting each one find out.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,19 @@ use crate::device::backoff::Backoff;
 
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
-/// A gate for new pictures: open, or closed for a pause, after which one picture is let through to try.
+/// A gate for new pictures: open, or closed for a pause, after which one picture is let through to
+/// try.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     closed: Option<Closed>,
-    /// How often a picture that was written has opened it.
+    /// The number of times that a written picture has opened it.
     openings: u64,
 }
 
 #[derive(Debug)]
 struct Closed {
     why: String,
-    /// How many tries have failed in a row, counting the first failure.
+    /// The number of tries that have failed in a row, including the first failure.
     failures: u32,
     until: Instant,
     trying: bool,
@@ -28,7 +29,8 @@ struct Closed {
 impl Gate {
     /// Closes the gate: a picture could not be written for a cause that concerns all of them.
     pub(crate) fn close(&mut self, why: String, now: Instant) {
-        // Pictures in progress when it was closed fail the same way; only a failed try lengthens the pause.
+        // Pictures in progress when it was closed fail the same way; only a failed try lengthens
+        // the pause.
         let failures = match &self.closed {
             Some(closed) if closed.trying => closed.failures.saturating_add(1),
             Some(closed) => closed.failures,
@@ -46,24 +48,27 @@ impl Gate {
         }
     }
 
-    /// Returns how often a picture that was written has opened it.
+    /// Returns the number of times that a written picture has opened it.
     pub(crate) fn openings(&self) -> u64 {
         self.openings
     }
 
-    /// Opens the gate without a picture that was written: none waits at it and would ever try, or outputs go elsewhere now.
+    /// Opens the gate without a written picture: no picture is waiting to try, or outputs go
+    /// elsewhere now.
     pub(crate) fn release(&mut self) {
         self.closed = None;
     }
 
-    /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
+    /// Allows another try: the end of the picture that was let through gave no information about
+    /// the output.
     pub(crate) fn allow_another_try(&mut self) {
         if let Some(closed) = &mut self.closed {
             closed.trying = false;
         }
     }
 
-    /// Returns whether a picture may be begun now. The first one after a pause is the one that tries.
+    /// Returns whether a picture may be begun now. The first one after a pause is the one that
+    /// tries.
     pub(crate) fn may_start(&mut self, now: Instant) -> bool {
         match &mut self.closed {
             None => true,
@@ -75,7 +80,7 @@ impl Gate {
         }
     }
 
-    /// Returns how long no picture will be begun.
+    /// Returns the time until a picture may be begun.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         self.closed.as_ref().map_or(Duration::ZERO, |closed| closed.until.saturating_duration_since(now))
     }

@@ -1,4 +1,4 @@
-//! Looks at the ledger regularly, on a thread of its own, because all of it is read.
+//! Checks the ledger regularly, on a thread of its own, because all of it is read.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::ledger::{Damage, Ledger};
 
-/// How often it is looked at.
+/// The pause between checks.
 const PAUSE: Duration = Duration::from_secs(20);
-/// The check of a large ledger may take no more than one part in so many of the time.
+/// The share of the time that checks of a large ledger may take: one part in this many.
 const SHARE: u32 = 20;
 
-/// The thread that looks.
+/// The thread that checks.
 pub(crate) struct LedgerCheck {
     /// Closed to end the thread.
     _end: Sender<()>,
@@ -35,7 +35,7 @@ impl LedgerCheck {
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let begun = Instant::now();
                 if let Some(damage) = Ledger::damage(&folder) {
-                    // If there is an older finding, that one will do.
+                    // If there is an older finding, that is enough.
                     let _ = tell.try_send(damage);
                 }
                 pause = PAUSE.max(begun.elapsed() * SHARE);
@@ -44,7 +44,7 @@ impl LedgerCheck {
         Ok(Self { _end: end, found })
     }
 
-    /// Returns what was found since the last call.
+    /// Returns the damage found since the last call.
     pub(crate) fn found(&self) -> Option<Damage> {
         self.found.try_recv().ok()
     }

@@ -1,5 +1,6 @@
-//! The access to outputs: owns the output folder's file system, its lock and its ledger, all of which can go while the service runs, and what is
-//! done to the ledger from time to time. Knows no picture.
+//! The access to outputs: owns the output folder's file system, its lock and its ledger, all of
+//! which can disappear while the service runs, and the regular maintenance of the ledger. It does
+//! not know pictures.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,51 +20,52 @@ use crate::source::stop::Stop;
 /// The file system of the output folder, and the right to it and to its ledger.
 pub(crate) struct OutputAccess {
     home: Home,
-    /// Why nothing can be written while [`Self::home`] is gone.
+    /// Why writing is impossible while [`Self::home`] is gone.
     unmounted: Option<String>,
-    /// When another file system took the place of [`Self::home`].
+    /// The time when another file system took the place of [`Self::home`].
     moved_in: Option<Instant>,
     lock: Lock,
     ledger: Ledger,
-    /// Why nothing is started while the lock or the ledger is gone.
+    /// Why no pictures are started while the lock or the ledger is gone.
     lost: Option<String>,
     /// Set once another process has taken over the output folder or the ledger.
     superseded: Option<LockError>,
-    /// Asked then.
+    /// The stop to request in that case.
     stop: Stop,
-    /// What the log said of the ledger since it last worked.
+    /// The messages logged about the ledger since it last worked.
     complaints: HashSet<String>,
     /// Why it did not work the last time.
     ledger_trouble: Option<String>,
     check: LedgerCheck,
-    /// Progress of the search for old rows, and when it goes on.
+    /// Progress of the search for old rows, and the time of its next turn.
     pruned: Pruned,
     next_prune: Instant,
 }
 
-/// How often the ledger is searched for old rows.
+/// The interval of searches of the ledger for old rows.
 const PRUNE: Duration = Duration::from_secs(24 * 3600);
 /// The age from which a row is forgotten if its input is gone.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The most rows checked in one turn, so that a slow file system does not hold up the loop.
+/// The most rows checked in one turn: a slow file system must not hold up the loop.
 const PRUNED_A_TURN: u32 = 1000;
-/// How long a call of the ledger may wait for another process, which the loop does too.
+/// How long a call of the ledger, and with it the loop, may wait for another process.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is there of the output folder's file system.
+/// The state of the output folder's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputMount {
-    /// It is there, as at the last look.
+    /// It is mounted, as at the last look.
     Same,
     /// Another one has taken its place since the last look.
     New,
-    /// It is gone. What is in its place must get neither outputs nor a ledger.
+    /// It is gone. The folder in its place must get neither outputs nor a ledger.
     Gone,
 }
 
 impl OutputAccess {
-    /// Takes the locks, creating the output folder if necessary, and opens the ledger. `stop` is asked if another process takes over.
-    /// Returns also why the ledger is a new one, if it is in the place of another.
+    /// Takes the locks, creating the output folder if necessary, and opens the ledger. `stop` is
+    /// requested if another process takes over. Also returns why the ledger is a new one, if it
+    /// replaces another.
     ///
     /// # Errors
     /// When another process has one of the locks, or one of the files cannot be used.
@@ -94,7 +96,7 @@ impl OutputAccess {
         &self.ledger
     }
 
-    /// Returns why nothing can be written, if so.
+    /// Returns why writing is impossible, if it is.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.unmounted.as_deref().or(self.lost.as_deref())
     }
@@ -104,16 +106,18 @@ impl OutputAccess {
         self.moved_in.is_some_and(|moved_in| time < moved_in)
     }
 
-    /// Ends it, once no picture is in progress. The error says which other process has taken over, if one has.
+    /// Ends the access, once no picture is in progress. The error names the other process that has
+    /// taken over, if one has.
     pub(crate) fn leave(self) -> Result<(), LockError> {
         self.superseded.map_or(Ok(()), Err)?;
-        // An error only means that a picture that was never begun may count as done if somebody else makes its output.
+        // After an error, a picture that was never begun may only count as done if another process
+        // makes its output.
         let _ = self.ledger.forget_running();
         Ok(())
     }
 
-    /// Looks at the output folder's file system. Continues in another one that is mounted now in its place, if its lock and ledger can be
-    /// had.
+    /// Checks the output folder's file system. Continues in another one that is now mounted in its
+    /// place, if its lock and ledger can be taken.
     pub(crate) fn look(&mut self) -> OutputMount {
         match self.home.look() {
             Mounted::Nothing if self.unmounted.is_none() => {
@@ -147,18 +151,20 @@ impl OutputAccess {
 
     fn reopen_ledger(&mut self) -> Result<Option<String>, LedgerError> {
         let note = self.ledger.reopen()?;
-        // Whoever left pictures in progress there may have lost the file system before their outputs were on it.
+        // The process that left pictures in progress there may have lost the file system before
+        // their outputs were on it.
         self.ledger.forget_running()?;
         Ok(note)
     }
 
-    /// Returns why the ledger cannot be written, if so.
+    /// Returns why the ledger cannot be written, if it cannot.
     pub(crate) fn ledger_trouble(&self) -> Option<String> {
         self.ledger_trouble.clone()
     }
 
-    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder, and replaces a ledger that was
-    /// found damaged. Returns why the ledger is another one now, if it is: then everything has to be listed again.
+    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with
+    /// their folder, and replaces a ledger that was found damaged. Returns why the ledger is
+    /// another one now, if it is: then everything has to be listed again.
     pub(crate) fn keep(&mut self) -> Option<String> {
         self.keep_files().or_else(|| {
             let mended = self.ledger.mend_found(self.check.found()?)?;
@@ -192,7 +198,8 @@ impl OutputAccess {
         note
     }
 
-    /// Retakes the lock if its file is gone. If another process was faster, asks the service to stop.
+    /// Retakes the lock if its file is gone. If another process was faster, asks the service to
+    /// stop.
     fn retake_lock(&mut self) -> Result<(), LockError> {
         self.lock.retake_if_lost().or_else(|why| match why {
             LockError::File { .. } => Err(why),
@@ -204,8 +211,9 @@ impl OutputAccess {
         })
     }
 
-    /// Logs, once for each cause, why a call of the ledger failed. Returns why the ledger is an empty one now, if it was damaged: then
-    /// everything has to be listed again, and the pictures that it should know are done again.
+    /// Logs, once for each cause, why a call of the ledger failed. Returns why the ledger is an
+    /// empty one now, if it was damaged: then everything has to be listed again, and the pictures
+    /// that it should know are done again.
     pub(crate) fn ledger_failed(&mut self, why: LedgerError) -> Option<String> {
         let mended = self.ledger.mend(why);
         self.mended(mended)
@@ -220,7 +228,7 @@ impl OutputAccess {
             }
             Err(why) => {
                 let why = why.to_string();
-                // Nobody waits for a ledger again that does not work.
+                // There is no point in waiting again for a ledger that does not work.
                 self.ledger.set_patience(Duration::ZERO);
                 self.ledger_trouble = Some(why.clone());
                 if !self.complaints.contains(&why) {
@@ -232,7 +240,7 @@ impl OutputAccess {
         }
     }
 
-    /// Notes that a call of the ledger did not fail. Returns whether one had before.
+    /// Records that a call of the ledger succeeded. Returns whether one had failed before.
     pub(crate) fn ledger_works(&mut self) -> bool {
         let works_again = self.ledger_trouble.take().is_some();
         if works_again {
@@ -244,12 +252,13 @@ impl OutputAccess {
         works_again
     }
 
-    /// Returns whether the search for old rows of the ledger is to go on.
+    /// Returns whether the search for old rows of the ledger is due.
     pub(crate) fn is_to_prune(&self, now: Instant) -> bool {
         self.next_prune <= now
     }
 
-    /// Continues the search for old rows, but for inputs in the folders `missing`; `inputs_go` as for [`Ledger::prune`].
+    /// Continues the search for old rows, except of inputs in the folders `missing`; `inputs_go` as
+    /// for [`Ledger::prune`].
     ///
     /// # Errors
     /// When a call of the ledger fails. The search then ends.

@@ -20,7 +20,8 @@ pub(crate) fn written_to(settings: &Settings) -> Vec<PathBuf> {
     [Some(&settings.out), archive, settings.service.failed.as_ref()].into_iter().flatten().cloned().collect()
 }
 
-/// Removes the temporary files of killed processes below `roots`, the young ones once they are older than [`YOUNG`].
+/// Removes the temporary files of killed processes below `roots`, the young ones once they are
+/// older than [`YOUNG`].
 pub(crate) fn tidy(roots: Vec<PathBuf>, stop: &Stop) {
     let mut places: Vec<_> = roots.into_iter().map(|root| (root.clone(), root)).collect();
     while !places.is_empty() {

@@ -1,4 +1,5 @@
-//! What the service says of itself, from its own memory: the ledger's sums are added if it can be read, and are not needed.
+//! The service's account of itself, from its own memory: the ledger's sums are added if it can be
+//! read, but are not required.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ use crate::ledger::{
 };
 use crate::service::told::activity::{Activity, DonePicture, Recent};
 
-/// How many of the last failures are named.
+/// The number of last failures to name.
 const NAMED: usize = 10;
 
-/// Written by the loop, read by everybody.
+/// Written by the loop, read by all other threads.
 pub(crate) struct Account {
-    /// The ledger's.
+    /// The ledger's folder.
     folder: PathBuf,
     /// The output folder.
     out: PathBuf,
@@ -26,11 +27,11 @@ pub(crate) struct Account {
 struct Counts {
     service: ServiceReport,
     said: Option<Instant>,
-    /// What happened since the start.
+    /// Counts since the start.
     own: Own,
     /// Why the ledger cannot be written.
     trouble: Option<String>,
-    /// When and why the ledger was started anew.
+    /// When and why the ledger was replaced by a new one.
     anew: Option<(Instant, String)>,
 }
 
@@ -56,13 +57,13 @@ impl Account {
         &self.out
     }
 
-    /// Takes the loop's report about itself, and why the ledger cannot be written, if so.
+    /// Takes the loop's report about itself, and why the ledger cannot be written, if it cannot.
     pub(crate) fn say(&self, service: ServiceReport, trouble: Option<String>) {
         let mut state = self.lock();
         (state.service, state.said, state.trouble) = (service, Some(Instant::now()), trouble);
     }
 
-    /// Records that the ledger knows nothing of what was done before, and why.
+    /// Records that the ledger has no record of earlier work, and why.
     pub(crate) fn ledger_is_new(&self, why: String) {
         self.lock().anew = Some((Instant::now(), why));
     }
@@ -76,7 +77,7 @@ impl Account {
         own.activity.done(picture);
     }
 
-    /// Records how many parts of a picture in progress are through, of how many.
+    /// Records how many of the parts of a picture in progress are complete.
     pub(crate) fn part(&self, input: &Path, through: (usize, usize)) {
         self.lock().own.activity.part(input, through);
     }
@@ -100,20 +101,20 @@ impl Account {
         own.failures.truncate(NAMED);
     }
 
-    /// Takes back that a picture failed that was counted: its input is gone.
+    /// Takes back a counted failure: its input is gone.
     pub(crate) fn forget_failed(&self, input: &Path) {
         let own = &mut self.lock().own;
         own.failed = own.failed.saturating_sub(1);
         own.failures.retain(|(_, failed, _)| failed != input);
     }
 
-    /// Returns the report for those who ask.
+    /// Returns the report for clients.
     pub(crate) fn report(&self) -> Report {
         let read = Ledger::read(&self.folder).and_then(|ledger| ledger.map(|own| own.report()).transpose());
         self.merge(read)
     }
 
-    /// Returns what happened lately.
+    /// Returns the recent activity.
     pub(crate) fn recent(&self) -> Recent {
         self.lock().own.activity.recent(Instant::now())
     }
@@ -154,7 +155,7 @@ impl Account {
 }
 
 impl Counts {
-    /// Returns what the ledger's sums lack, although it can be read.
+    /// Returns the gaps in the ledger's sums, although it can be read.
     fn what_is_missing(&self) -> Option<String> {
         let not_written =
             self.trouble.as_ref().map(|why| format!("{why}; what has ended since then is not counted"));

@@ -1,5 +1,5 @@
-//! What happened lately: how many pictures ended in each second and minute of the last, the latest pictures that were done, and how far those are
-//! that take long.
+//! The recent activity: the pictures that ended in each second of the last minute and each minute
+//! of the last hour, the latest pictures that were done, and the progress of slow ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::progress::timings::Times;
 
 /// Buckets of a chart.
 const BUCKETS: usize = 60;
-/// How many of the latest pictures are kept.
+/// The number of latest pictures to keep.
 const LATEST: usize = 24;
 
-/// How many pictures ended.
+/// The number of pictures that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Ended {
     done: u32,
@@ -50,7 +50,7 @@ impl Chart {
 /// A picture that was done.
 #[derive(Clone, Debug)]
 pub(crate) struct DonePicture {
-    /// Its file, or where that went.
+    /// Its file, or the place that it was moved to.
     pub(crate) input: PathBuf,
     /// The folder that its file was moved to, perhaps deep below it.
     pub(crate) moved_below: Option<PathBuf>,
@@ -59,17 +59,17 @@ pub(crate) struct DonePicture {
     pub(crate) pixels: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// From its job to its output.
+    /// The time from its job to its output.
     pub(crate) seconds: f64,
     pub(crate) times: Times,
-    /// What there is to say of it.
+    /// The remarks about it.
     pub(crate) remarks: Vec<String>,
     pub(crate) at: Instant,
 }
 
 #[cfg(test)]
 impl DonePicture {
-    /// Returns a picture whose output has so many bytes.
+    /// Returns a picture with an output of this many bytes.
     pub(crate) fn for_tests(bytes_out: u64) -> Self {
         Self {
             input: "in/a.png".into(),
@@ -87,7 +87,7 @@ impl DonePicture {
     }
 }
 
-/// What happened lately.
+/// The recent activity.
 #[derive(Debug)]
 pub(crate) struct Activity {
     minute: Chart,
@@ -95,11 +95,11 @@ pub(crate) struct Activity {
     /// The latest first, each with its number.
     latest: VecDeque<(u64, DonePicture)>,
     last_number: u64,
-    /// The share that is through of pictures in progress of which there are parts.
+    /// The complete share of each picture in progress that has parts.
     in_parts: BTreeMap<PathBuf, f64>,
 }
 
-/// A picture of the latest, for those who ask.
+/// One of the latest pictures, for clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct Shown {
     number: u64,
@@ -115,7 +115,7 @@ pub(crate) struct Shown {
     seconds_ago: u64,
 }
 
-/// All of it, for those who ask.
+/// All of it, for clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct Recent {
     /// By seconds of the last minute.
@@ -126,7 +126,7 @@ pub(crate) struct Recent {
     in_parts: Vec<InParts>,
 }
 
-/// A picture in progress of which parts are through, for those who ask.
+/// A picture in progress with complete parts, for clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct InParts {
     #[serde(serialize_with = "crate::fs::paths::as_json")]
@@ -148,7 +148,7 @@ impl Default for Activity {
     }
 }
 
-/// Returns a number that no earlier service gave a picture: browsers keep previews by it.
+/// Returns a number that no earlier service gave a picture: browsers cache previews by it.
 fn first_number() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_1970.as_secs() << 20
@@ -164,7 +164,7 @@ impl Activity {
         self.latest.truncate(LATEST);
     }
 
-    /// Records how many parts of a picture in progress are through, of how many.
+    /// Records how many of the parts of a picture in progress are complete.
     pub(crate) fn part(&mut self, input: &Path, (through, of): (usize, usize)) {
         let share = (through as f64 / of.max(1) as f64).min(1.0);
         self.in_parts.insert(input.to_owned(), share);

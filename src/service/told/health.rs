@@ -7,17 +7,20 @@ use sd_notify::NotifyState;
 
 use crate::ledger::ServiceReport;
 
-/// How long the loop, which comes round several times a second, may be silent before it counts as hung.
+/// How long the loop, which comes round several times a second, may be silent before it counts as
+/// hung.
 const HANGS: Duration = Duration::from_secs(30);
 /// The pipeline finishes a picture, successfully or not, within this many times the device timeout.
 const PICTURES: u32 = 10;
-/// The least time that the pipeline is given for a picture: it may be a huge one on a small machine.
+/// The least time that the pipeline is given for a picture: it may be a huge one on a small
+/// machine.
 const LEAST_PICTURE_TIME: Duration = Duration::from_secs(600);
 
-/// The least interval between two signs of life to the watchdog: the loop comes round with every picture.
+/// The least interval between two signs of life to the watchdog: the loop comes round with every
+/// picture.
 const SIGN: Duration = Duration::from_millis(200);
 
-/// The service's health. Written by the loop, read by everybody.
+/// The service's health. Written by the loop, read by all other threads.
 #[derive(Debug)]
 pub(crate) struct Health {
     patience: Duration,
@@ -27,7 +30,7 @@ pub(crate) struct Health {
 #[derive(Debug)]
 struct Beats {
     beat: Instant,
-    /// When a picture last ended, or none was in progress.
+    /// The last time that a picture ended, or no picture was in progress.
     moved: Instant,
     /// When the watchdog's next sign of life is due.
     next_sign: Instant,
@@ -57,7 +60,8 @@ impl Health {
         notify(&[NotifyState::Stopping]);
     }
 
-    /// Records that the loop came round. The watchdog is told only while the pipeline makes progress too.
+    /// Records that the loop came round. The watchdog gets a sign of life only while the pipeline
+    /// makes progress too.
     pub(crate) fn beat(&self, pictures_under_way: bool) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -75,7 +79,7 @@ impl Health {
         }
     }
 
-    /// Records that a picture ended, or that a part of one is through.
+    /// Records that a picture ended, or that a part of one is complete.
     pub(crate) fn moved(&self) {
         self.lock().moved = Instant::now();
     }
@@ -93,7 +97,7 @@ impl Health {
         notify(&[NotifyState::Status(&status)]);
     }
 
-    /// Checks that the loop and the pipeline make progress; the error says which does not.
+    /// Checks that the loop and the pipeline make progress; the error names the one that does not.
     pub(crate) fn alive(&self) -> Result<(), String> {
         let state = self.lock();
         if state.beat.elapsed() > HANGS {
@@ -105,7 +109,7 @@ impl Health {
         Ok(())
     }
 
-    /// Checks that pictures can be processed; the error says why not.
+    /// Checks that pictures can be processed; the error is the reason if not.
     pub(crate) fn able(&self) -> Result<(), String> {
         self.alive()?;
         let state = self.lock();
@@ -122,7 +126,7 @@ impl Health {
     }
 }
 
-/// Describes the work in progress, and what is in trouble without holding it up.
+/// Describes the work in progress, and trouble that does not hold it up.
 fn work(service: &ServiceReport) -> String {
     let paused = if service.paused { "paused; " } else { "" };
     let mut text =
@@ -139,7 +143,8 @@ fn work(service: &ServiceReport) -> String {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager nobody listens; one that misses a message draws its own conclusions.
+    // Fails without a service manager, which does not matter; a manager that misses a message draws
+    // its own conclusions.
     let _ = sd_notify::notify(states);
 }
 

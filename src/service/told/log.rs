@@ -23,7 +23,7 @@ use crate::words::Words;
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 ///
 /// # Errors
-/// When the trace that is asked for cannot be written.
+/// When the requested trace cannot be written.
 pub(crate) fn start(style: Style) -> Result<(), Error> {
     let level = match style {
         Style::Quiet => "warn",
@@ -45,7 +45,7 @@ pub(crate) fn start(style: Style) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the log's first line: which version runs, with which settings, and on which devices.
+/// Returns the log's first line: the version, the settings, and the devices.
 pub(crate) fn first_line(settings: &Settings) -> String {
     let shown = |path: &Path| Shown(&absolute(path)).to_string();
     format!(
@@ -59,7 +59,7 @@ pub(crate) fn first_line(settings: &Settings) -> String {
     )
 }
 
-/// Logs what is to be told about the settings of a folder.
+/// Logs a note about the settings of a folder.
 pub(crate) fn folder_note(note: FolderNote) {
     match note {
         FolderNote::Says(text) => info!("settings of a folder: {text}"),
@@ -68,7 +68,7 @@ pub(crate) fn folder_note(note: FolderNote) {
     }
 }
 
-/// Logs what a reload has done: which keys it changed and for which a restart is needed.
+/// Logs the effect of a reload: the changed keys, and the keys that need a restart.
 pub(crate) fn reloaded(applied: &[String], fixed: &[String]) {
     match applied {
         [] => info!("the configuration is reloaded: it changes nothing of the running service"),
@@ -79,7 +79,8 @@ pub(crate) fn reloaded(applied: &[String], fixed: &[String]) {
     }
 }
 
-/// Warns if `overwrite` is set, which has no effect: the ledger decides what is processed, not the modification times of outputs.
+/// Warns if `overwrite` is set, which has no effect: the ledger decides which pictures are
+/// processed, not the modification times of outputs.
 pub(crate) fn warn_of_overwrite(settings: &Settings) {
     if settings.existing == Existing::Overwrite {
         warn!("overwrite = true has no effect in a service; to process everything again, delete its ledger");
@@ -114,8 +115,8 @@ where
     }
 }
 
-/// Returns whether standard error is the journal, whose device and inode number systemd gives (systemd.exec(5)). A child whose output goes
-/// elsewhere inherits the variable.
+/// Returns whether standard error is the journal, by the device and inode number that systemd gives
+/// (systemd.exec(5)). A child with its output elsewhere inherits the variable.
 fn leads_to_journal() -> bool {
     let Ok(journal) = std::env::var("JOURNAL_STREAM") else { return false };
     fstat(std::io::stderr()).is_ok_and(|stderr| journal == format!("{}:{}", stderr.st_dev, stderr.st_ino))

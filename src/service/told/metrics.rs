@@ -43,7 +43,8 @@ fn stage_seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 18))
 }
 
-/// All metrics. The loop writes them and the HTTP server reads them; those of the machine are updated whenever they are read.
+/// All metrics. The loop writes them and the HTTP server reads them; the machine's are updated at
+/// every read.
 pub(crate) struct Metrics {
     registry: Registry,
     machine: Arc<Machine>,
@@ -153,7 +154,8 @@ impl Metrics {
         metrics
     }
 
-    /// Shows counters before they first count: of one that begins with 1, Prometheus sees no increase.
+    /// Shows counters before they first count: Prometheus sees no increase in a counter that begins
+    /// with 1.
     fn begin_at_zero(&self) {
         for result in ["failed", "skipped", "retried"] {
             self.pictures.get_or_create(&Picture { result, device: String::new() }).inc_by(0);
@@ -175,7 +177,7 @@ impl Metrics {
         self.last_success.set(now.as_secs_f64());
     }
 
-    /// Counts the pixels of a part that is through of a picture in progress.
+    /// Counts the pixels of a complete part of a picture in progress.
     pub(crate) fn part(&self, pixels: u64) {
         self.part_pixels.inc_by(pixels);
     }

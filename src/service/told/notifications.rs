@@ -1,4 +1,5 @@
-//! Tells somebody, once, when failures begin, and once when they have ended: posts to a URL, or runs a command.
+//! Notifications, one when failures begin, and one when they have ended: posted to a URL, or passed
+//! to a command.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -28,10 +29,10 @@ const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), D
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a command may take, which may have to wait for another machine.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often to look whether a command has ended.
+/// The interval of checks whether a command has ended.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What is sent, as one JSON object.
+/// A notification, sent as one JSON object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Message {
     event: &'static str,
@@ -45,28 +46,29 @@ struct Message {
     /// The last of them and its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     latest: Option<String>,
-    /// Why nothing is begun, if so.
+    /// Why no pictures are begun, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
 }
 
-/// Decides when there is something to tell.
+/// Decides when to send notifications.
 pub(crate) struct Notifications {
-    /// `None` if nobody is to be told.
+    /// `None` without a receiver.
     to: Option<Sender<Message>>,
     out: PathBuf,
     quiet: Duration,
     failed: u64,
     latest: Option<String>,
     last_failure: Option<Instant>,
-    /// Whether it was told that failures began.
+    /// Whether the begin of failures was reported.
     is_told: bool,
-    /// Whether nothing was begun since then, for a while at least.
+    /// Whether since then there was a time when no pictures were begun.
     was_held: bool,
 }
 
 impl Notifications {
-    /// Starts the thread that sends messages, if any are to be sent. Failures have ended once there were none for the time `quiet`.
+    /// Starts the thread that sends messages, if there is a receiver. Failures have ended once
+    /// there were none for the time `quiet`.
     ///
     /// # Errors
     /// When there can be no thread.
@@ -89,14 +91,14 @@ impl Notifications {
         })
     }
 
-    /// Notes a picture that failed for good.
+    /// Records a picture that failed for good.
     pub(crate) fn failed(&mut self, input: &Path, reason: &str, now: Instant) {
         self.failed += 1;
         self.latest = Some(format!("{}: {reason}", Shown(input)));
         self.last_failure = Some(now);
     }
 
-    /// Sends what there is to tell of the service's state.
+    /// Sends a message if the service's state requires one.
     pub(crate) fn look(&mut self, service: &ServiceReport, now: Instant) {
         if let Some(message) = self.next(service, now)
             && let Some(to) = &self.to
@@ -137,7 +139,8 @@ impl Notifications {
         Some(message)
     }
 
-    /// Says that failures have ended: what held everything up is over, or merely no more pictures fail.
+    /// Returns the message that failures have ended: either the obstacle to all pictures is gone,
+    /// or merely no more pictures fail.
     fn ended(&self) -> String {
         let (out, failed) = (Shown(&self.out), pictures(self.failed));
         match (self.was_held, self.failed) {
@@ -178,12 +181,13 @@ fn send(notify: &Notify, text: &str) -> Result<(), String> {
 fn post(url: &str, text: &str) -> Result<(), String> {
     let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
     let sent = agent.post(url).header("Content-Type", "application/json").send(text);
-    // What is behind the host may be a secret.
+    // The part after the host may be a secret.
     let host = url.split('/').take(3).collect::<Vec<_>>().join("/");
     sent.map(drop).map_err(|error| format!("{host}/… cannot be posted to: {error}"))
 }
 
-/// Runs a command with the text as its input. One that takes longer than `timeout` is ended, with all that it has started.
+/// Runs a command with the text as its input. One that takes longer than `timeout` is ended, with
+/// all processes that it has started.
 fn run(command: &str, text: &str, timeout: Duration) -> Result<(), String> {
     let status = input(text).and_then(|input| {
         let mut shell = Command::new("sh");
@@ -206,7 +210,7 @@ fn run(command: &str, text: &str, timeout: Duration) -> Result<(), String> {
     }
 }
 
-/// Returns a file with this content. A pipe would have to be written to, which waits for a command that does not read.
+/// Returns a file with this content. Writing to a pipe would wait for a command that does not read.
 fn input(text: &str) -> io::Result<File> {
     let mut file = File::from(memfd_create("notification", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
@@ -271,7 +275,7 @@ mod tests {
         let why = run(&hangs, "{}", Duration::from_secs(1)).unwrap_err();
         assert!(why.ends_with("did not end within 1 s and was killed"), "{why}");
         let stat = format!("/proc/{}/stat", std::fs::read_to_string(started).unwrap().trim());
-        // It may wait for its new parent to ask how it ended.
+        // It may be waiting for its new parent to collect its status.
         let is_over = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
         (0..1000).take_while(|_| !is_over()).for_each(|_| thread::sleep(Duration::from_millis(1)));
         assert!(is_over(), "what it started goes on");

@@ -1,5 +1,5 @@
-//! Tells what happened, wherever that is told: owns the log's words about pictures, their counts, the metrics, the health and notifications.
-//! Decides nothing: what it is told of has happened.
+//! Reports events to all receivers: owns the log's messages about pictures, their counts, the
+//! metrics, the health and notifications. The module makes no decisions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::fs::paths::Shown;
 use crate::ledger::ServiceReport;
 use crate::picture::remark::{Remark, TellingRemarks};
 
-/// How often the service's state is reported.
+/// The interval of reports on the service's state.
 const SAY: Duration = Duration::from_secs(2);
 
-/// All who are told without asking.
+/// All receivers of reports.
 pub(crate) struct Reporter {
     account: Arc<Account>,
     health: Arc<Health>,
@@ -46,35 +46,36 @@ impl Reporter {
         }
     }
 
-    /// Returns what is told of pictures in figures.
+    /// Returns the account with the counts of pictures.
     pub(crate) fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Returns what is told of the service's health.
+    /// Returns the service's health.
     pub(crate) fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Returns what monitoring is told.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Tells that a part of so many pixels of a picture in progress is through, and how many parts are, of how many.
+    /// Reports a complete part, of this many pixels, of a picture in progress, and how many of its
+    /// parts are complete.
     pub(crate) fn part(&self, input: &Path, pixels: u64, through: (usize, usize)) {
         self.health.moved();
         self.metrics.part(pixels);
         self.account.part(input, through);
     }
 
-    /// Tells that a picture is no longer in progress, however it ended.
+    /// Reports that a picture is no longer in progress, however it ended.
     pub(crate) fn ended(&self, input: &Path) {
         self.health.moved();
         self.account.ended(input);
     }
 
-    /// Tells of a remark about a picture, in these words.
+    /// Reports a remark about a picture, in these words.
     pub(crate) fn remarked(&mut self, input: &Path, remark: Remark, text: &str) {
         if remark == Remark::WithHoles {
             // With --after, the file goes away.
@@ -96,14 +97,14 @@ impl Reporter {
         self.account.skipped();
     }
 
-    /// Tells of a picture that failed for good.
+    /// Reports a picture that failed for good.
     pub(crate) fn failed(&mut self, input: &Path, reason: &str) {
         self.notifications.failed(input, reason, Instant::now());
         warn!("failed: {}: {reason}", Shown(input));
         self.count_failed(input, reason);
     }
 
-    /// Tells of a picture that is given up: it kills the process.
+    /// Reports a picture that is given up: it kills the process.
     pub(crate) fn given_up(&self, input: &Path, reason: &str) {
         error!("failed: {}: {reason}", Shown(input));
         self.count_failed(input, reason);
@@ -114,7 +115,8 @@ impl Reporter {
         self.account.failed(input, reason);
     }
 
-    /// Tells of a picture that is tried again after `pause`; at the info level only if that `is_news`, for some are retried forever.
+    /// Reports a picture that is tried again after `pause`; at the info level only if that
+    /// `is_news`, since some are retried forever.
     pub(crate) fn retried(&self, input: &Path, reason: &str, pause: Duration, is_news: bool) {
         self.metrics.retried();
         let seconds = pause.as_secs_f64().ceil();
@@ -130,7 +132,8 @@ impl Reporter {
         self.next <= now
     }
 
-    /// Reports the service's state to all but the ledger, which has taken it unless there is `ledger_trouble`.
+    /// Reports the service's state to all receivers but the ledger, which has taken it unless there
+    /// is `ledger_trouble`.
     pub(crate) fn say(&mut self, service: ServiceReport, ledger_trouble: Option<String>, now: Instant) {
         self.next = now + SAY;
         self.metrics.gauge(&service);

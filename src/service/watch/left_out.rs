@@ -1,4 +1,5 @@
-//! What the user is told about files and folders that are left out for their reserved names, or because they are links or images that are folders.
+//! Notes for the user about files and folders that are left out for their reserved names, or
+//! because they are links or images that are folders.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,7 +8,8 @@ use super::Note;
 use crate::fs::paths::Shown;
 use crate::selection::{Purpose, Reserved};
 
-/// What the user was told of: the reserved names, each by one file or folder: there may be a folder of the same name in every other.
+/// The notes given so far. A reserved name is noted for one file or folder only, as every other
+/// folder may contain it.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     told: HashSet<&'static Reserved>,

@@ -1,4 +1,5 @@
-//! The listings of watched folders: what is checked at an interval, which folders are listed, and what is found in them.
+//! The listings of watched folders: checks at an interval, the queue of folders to list, and the
+//! entries found in them.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -13,7 +14,7 @@ use super::{Known, Note, Watch, is_leftover};
 use crate::fs::paths::{Identity, Shown, are_same};
 use crate::selection::{Choice, Links, is_hidden};
 
-/// The most entries listed in one turn, so that messages never wait for a long listing.
+/// The most entries listed in one turn, to keep messages from waiting for a long listing.
 pub(super) const ENTRIES_A_TURN: usize = 256;
 
 /// A recursive listing of a folder.
@@ -27,8 +28,8 @@ pub(super) struct Walk {
 impl Watch {
     /// Lists a folder that appeared below a watched one.
     pub(super) fn enter(&mut self, folder: PathBuf) {
-        // Watched folders below it lost their watches together with the folder that had its path before, and the listing of another folder
-        // may not reach them.
+        // Watched folders below it lost their watches together with the folder that had its path
+        // before, and the listing of another folder may not reach them.
         for number in 0..self.roots.len() {
             if self.roots[number].path.starts_with(&folder) && self.roots[number].path != folder {
                 self.list(number);
@@ -41,7 +42,8 @@ impl Watch {
         self.queue(root, folder);
     }
 
-    /// Has a folder listed after those that wait, unless one of their listings will reach it anyway.
+    /// Queues a folder to be listed after the waiting ones, unless one of their listings will reach
+    /// it anyway.
     pub(super) fn queue(&mut self, root: usize, folder: PathBuf) {
         if self.roots[root].awaits(&folder) {
             return;
@@ -53,7 +55,7 @@ impl Watch {
     fn has_other_mounts(&mut self) -> bool {
         let Some(notifier) = &self.notifier else { return false };
         let folders = self.roots.iter().map(|root| root.path.as_path());
-        // Both are asked, and so reset: either may be reported first.
+        // Both are checked, and thereby reset: either may be reported first.
         self.mounts.changed(folders) | notifier.take_unmounted()
     }
 
@@ -87,7 +89,7 @@ impl Watch {
                 let watched = self.notifier.as_ref().map(|notifier| notifier.watch(&folder));
                 match watched {
                     Some(Err(NotWatched::Denied)) => self.roots[number].met_denial(&folder, now),
-                    // Only a listing of all of it finds that it can be listed again.
+                    // Only a full listing finds that it can be listed again.
                     _ if folder == self.roots[number].path => self.roots[number].next_listing = now,
                     _ => self.enter(folder),
                 }
@@ -180,7 +182,8 @@ impl Watch {
         }
     }
 
-    /// Returns whether a listing enters a folder: the watched folder `root` itself, or one below it.
+    /// Returns whether a listing enters a folder: the watched folder `root` itself, or one below
+    /// it.
     pub(super) fn enters(&self, folder: &Path, root: &Path) -> bool {
         let Ok(below) = folder.strip_prefix(root) else { return false };
         if below.as_os_str().is_empty() {
@@ -204,7 +207,7 @@ impl Watch {
     }
 
     pub(super) fn not_watched(&mut self, folder: &Path, root: usize, why: &NotWatched, now: Instant) {
-        // There is one limit for all folders, so it is reported once.
+        // There is one limit for all folders, and one report of it.
         let is_known = self.roots.iter().any(Root::is_short_of_watches);
         let root = &mut self.roots[root];
         let is_news = if matches!(why, NotWatched::Limit) {
@@ -231,7 +234,8 @@ impl Watch {
     }
 }
 
-/// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.
+/// Returns whether a link leads to a folder that contains it, which a walk that starts below that
+/// folder cannot know.
 fn leads_back(link: &Path, root: &Path) -> bool {
     let mut above = link.ancestors().skip(1).take_while(|above| above.starts_with(root));
     above.any(|above| are_same(above, link))

@@ -1,4 +1,5 @@
-//! Notices file systems being mounted and unmounted. inotify reports no mounts, and an unmount only if a folder on it is watched.
+//! Detects mounts and unmounts. inotify reports no mounts, and an unmount only if a folder on the
+//! file system is watched.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,8 +29,9 @@ impl Mounts {
         Self { told: File::open(MOUNTS).ok(), near: None }
     }
 
-    /// Returns whether the file systems that `folders` lie on, or that are mounted below them, have changed since the last call. One that
-    /// was unmounted and mounted again in between looks unchanged, although its watches have ended.
+    /// Returns whether the file systems that `folders` lie on, or that are mounted below them, have
+    /// changed since the last call. One that was unmounted and mounted again in between looks
+    /// unchanged, although its watches have ended.
     pub(crate) fn changed<'a>(&mut self, folders: impl Iterator<Item = &'a Path>) -> bool {
         if self.near.is_some() && !self.told.as_ref().is_some_and(is_news) {
             return false;
@@ -59,21 +61,21 @@ fn is_news(told: &File) -> bool {
 pub(crate) struct Home {
     mounts: Mounts,
     place: PathBuf,
-    /// The mount's ID; `None` if the kernel does not tell.
+    /// The mount's ID; `None` if unknown.
     id: Option<Vec<u8>>,
-    /// The ID of what is mounted there now.
+    /// The ID of the current mount there.
     now: Option<Vec<u8>>,
     is_unread: bool,
 }
 
-/// What is mounted in the place of a [`Home`].
+/// The mount in the place of a [`Home`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mounted {
     /// The same as before.
     Same,
-    /// Nothing.
+    /// No mount.
     Nothing,
-    /// Something else, or the same file system anew.
+    /// Another file system, or the same one mounted again.
     Other,
 }
 
@@ -89,7 +91,7 @@ impl Home {
         Self { mounts, place, now: id.clone(), id, is_unread: false }
     }
 
-    /// Returns what is mounted there now.
+    /// Returns the current mount there.
     pub(crate) fn look(&mut self) -> Mounted {
         self.is_unread |= self.mounts.told.as_ref().is_some_and(is_news);
         if self.is_unread
@@ -105,7 +107,7 @@ impl Home {
         }
     }
 
-    /// Makes the file system that is mounted there now the one that it should be.
+    /// Accepts the file system that is mounted there now as the home.
     pub(crate) fn accept(&mut self) {
         self.id.clone_from(&self.now);
     }
@@ -127,7 +129,8 @@ fn real(folder: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
-/// Returns the lines of the file systems that `folders` lie on, except for the root file system, or that are mounted below them.
+/// Returns the lines of the file systems that `folders` lie on, except for the root file system, or
+/// that are mounted below them.
 fn near(mounts: &[u8], folders: &[PathBuf]) -> Vec<Vec<u8>> {
     let lines = mounts.split(|byte| *byte == b'\n').filter(|line| {
         let Some(place) = place(line) else { return false };
@@ -142,7 +145,8 @@ fn place(line: &[u8]) -> Option<PathBuf> {
     line.split(|byte| *byte == b' ').nth(PLACE).map(unescaped)
 }
 
-/// Decodes a path in which blanks, line breaks and backslashes are written as a backslash and three octal digits.
+/// Decodes a path in which blanks, line breaks and backslashes are written as a backslash and three
+/// octal digits.
 fn unescaped(mut written: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(written.len());
     while let [first, rest @ ..] = written {
@@ -196,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_home_is_lost_and_found() {
-        // It is mounted in a chroot too, whose root is no mount point.
+        // It is mounted in a chroot too, where the root is no mount point.
         let mut home = Home::of(Path::new("/proc"));
         assert_eq!(home.look(), Mounted::Same);
         home.now = None;

@@ -1,4 +1,4 @@
-//! The kernel's inotify messages about watched folders, reduced to what matters here.
+//! The kernel's inotify messages about watched folders, reduced to the relevant ones.
 
 mod watches;
 
@@ -21,17 +21,19 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use self::watches::Watches;
 
-/// Capacity of the queue of messages. When it overflows, messages count as lost, and the folders are listed instead.
+/// Capacity of the queue of messages. When it overflows, messages count as lost, and the folders
+/// are listed instead.
 const WAITING: usize = 16 * 1024;
-/// Bytes read at once: about a hundred messages of the greatest length, 17 bytes and the longest name.
+/// Bytes read at once: about a hundred messages of the greatest length, 17 bytes and the longest
+/// name.
 const BUFFER: usize = 32 * 1024;
 /// How long to pause after the kernel refused a read.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// What happened to a path in a watched folder.
+/// An event at a path in a watched folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A file was created; its creator may go on to write to it.
+    /// A file was created; its creator may continue to write to it.
     Created(PathBuf),
     /// A file was written to.
     Written(PathBuf),
@@ -90,10 +92,11 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Creates a notifier that watches nothing yet.
+    /// Creates a notifier without watches.
     ///
     /// # Errors
-    /// When the user's limit on notifiers or threads is reached. The error is a sentence that names the remedy if there is one.
+    /// When the user's limit on notifiers or threads is reached. The error is a sentence that names
+    /// the remedy if there is one.
     pub fn new() -> Result<Self, String> {
         let kernel = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| {
             format!(
@@ -126,12 +129,13 @@ impl Notifier {
         self.shared.unmounted.swap(false, Ordering::Relaxed)
     }
 
-    /// Watches a folder. A path that is watched already is watched anew: it may lead to another folder by now.
+    /// Watches a folder. A path that is already watched is watched again: it may lead to another
+    /// folder by now.
     ///
     /// # Errors
     /// Why it is not watched.
     pub fn watch(&self, folder: &Path) -> Result<(), NotWatched> {
-        // Held so that messages about the new watch wait until its folder is known.
+        // Held to make messages about the new watch wait until its folder is known.
         let mut watches = self.shared.watches();
         let number = inotify::add_watch(&self.shared.kernel, folder, wanted())?;
         if let Some(other) = watches.insert(number, folder) {
@@ -146,13 +150,14 @@ impl Notifier {
     }
 }
 
-/// Returns the events that the kernel is to report: not those of processes that only open and read.
+/// Returns the events that the kernel is to report, without those of processes that only open and
+/// read.
 fn wanted() -> WatchFlags {
     let writing = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
     writing | WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR
 }
 
-/// What the listening thread shares with its owner.
+/// The state shared by the listening thread and its owner.
 #[derive(Debug)]
 struct Shared {
     kernel: OwnedFd,
@@ -176,8 +181,9 @@ impl Shared {
         let _ = inotify::remove_watch(&self.kernel, number);
     }
 
-    /// Ends the watches of a folder and of all folders below it. The lock is held throughout: for a folder that was moved, the kernel would
-    /// return its old watch descriptor again, and that new watch would be ended here.
+    /// Ends the watches of a folder and of all folders below it. The lock is held throughout: for a
+    /// folder that was moved, the kernel would return its old watch descriptor again, and that new
+    /// watch would be ended here.
     fn leave(&self, folder: &Path) {
         let mut watches = self.watches();
         watches.remove_all(folder).into_iter().for_each(|number| self.end(number));
@@ -260,7 +266,8 @@ impl Listener {
         let path = self.shared.watches().folder(told.number)?.join(told.name?);
         let is_folder = is(ReadFlags::ISDIR);
         if is(ReadFlags::DELETE) || is(ReadFlags::MOVED_FROM) {
-            // It may be a folder, or a link to one. Whatever is there by now is watched when its own message arrives.
+            // It may be a folder, or a link to one. A new folder in its place is watched when its
+            // own message arrives.
             self.shared.leave(&path);
         }
         Some(if is(ReadFlags::CLOSE_WRITE) {
@@ -289,7 +296,7 @@ fn waits(kernel: &OwnedFd, ended: &OwnedFd) -> bool {
         let mut both = [PollFd::new(kernel, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
         match poll(&mut both, None) {
             Err(Errno::INTR) => {}
-            // Nothing is ever written to the pipe, so any event on it means that it was closed.
+            // The pipe is never written to: any event on it means that it was closed.
             _ => return both[1].revents().is_empty(),
         }
     }

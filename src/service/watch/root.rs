@@ -12,18 +12,20 @@ use crate::service::watch::settle::{Doubt, Seen};
 use crate::service::watch::writer::Writer;
 use crate::source::filesystem::{FileSystem, Finding};
 
-/// How often a folder without messages, such as one on a shared file system, is listed, unless the user sets an interval.
+/// The interval of listings of a folder without messages, such as one on a shared file system,
+/// unless the user sets one.
 pub(super) const POLL: Duration = Duration::from_secs(5);
-/// How often a folder is listed while some folders in it have no watch, and how often those that may not be read are tried again.
+/// The interval of listings of a folder while some folders in it have no watch, and of new attempts
+/// at unreadable ones.
 pub(super) const WITHOUT_WATCHES: Duration = Duration::from_secs(30);
-/// A file that has not changed for this long is not asked about for writers: nothing would wait for them any more.
+/// The age from which a file is not checked for writers: waiting for them would be given up anyway.
 const LONG_AGO: Duration = Duration::from_secs(24 * 3600);
 
 /// A watched folder, and the state of its listings.
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) path: PathBuf,
-    /// The folder that was last found at `path`; `None` while there is none.
+    /// The folder that was last found at `path`; `None` if there was none.
     pub(super) identity: Option<Identity>,
     pub(super) file_system: FileSystem,
     pub(super) polled: bool,
@@ -32,9 +34,10 @@ pub(super) struct Root {
     pub(super) listing: bool,
     /// Whether another one has to follow it.
     pub(super) again: bool,
-    /// The folders in it, or itself, whose listing is queued and has not begun.
+    /// The folders in it, or itself, that wait in the queue of listings.
     pub(super) waiting: HashSet<PathBuf>,
-    /// The folders in it, or itself, that may not or cannot be read, and when to try them again.
+    /// The folders in it, or itself, that may not or cannot be read, and the time of the next
+    /// attempt.
     denied: HashMap<PathBuf, Instant>,
     /// The obstacles met during the last full listing and since.
     known: Obstacles,
@@ -42,7 +45,7 @@ pub(super) struct Root {
     met: Obstacles,
 }
 
-/// What keeps folders from being watched or listed.
+/// Obstacles to watching or listing folders.
 #[derive(Debug, Default)]
 struct Obstacles {
     /// Whether the kernel had no watch left for one of them.
@@ -78,18 +81,19 @@ impl Root {
         Stamp::of(metadata, self.file_system.lasting_inodes)
     }
 
-    /// Returns the state of a file in it that was found by listing it, whatever speaks against its being complete.
+    /// Returns the state of a file in it that was found by listing it, without reasons for doubt.
     pub(super) fn seen(&self, path: &Path, metadata: &Metadata) -> Seen {
         let own_clock = !self.file_system.shared;
         let age = metadata.modified().ok().filter(|_| own_clock);
         let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());
-        // The kernel knows only the writers on this machine, and some shared file systems refuse every lease.
+        // The kernel knows only the writers on this machine, and some shared file systems refuse
+        // every lease.
         let is_asked = !self.file_system.shared && age.is_none_or(|age| age <= LONG_AGO);
         let writer = if is_asked { Writer::of(path) } else { Writer::Absent };
         Seen { stamp: self.stamp(metadata), age, writer, doubt: Doubt::None }
     }
 
-    /// Returns how often it is listed.
+    /// Returns the interval of its listings.
     pub(super) fn interval(&self, options: &Options) -> Duration {
         match options.poll {
             Some(poll) => poll,
@@ -109,19 +113,21 @@ impl Root {
         folder.ancestors().any(|above| self.waiting.contains(above))
     }
 
-    /// Records that there was no watch left for a folder in it, so that the next listing has to come sooner.
+    /// Records that there was no watch left for a folder in it: the next listing has to come
+    /// sooner.
     pub(super) fn met_limit(&mut self, options: &Options, now: Instant) {
         self.known.limit = true;
         self.met.limit = true;
         self.next_listing = self.next_listing.min(now + self.interval(options));
     }
 
-    /// Records that a folder in it may not or cannot be read, so that it is tried again: no message tells that it can be.
+    /// Records that a folder in it may not or cannot be read: it is tried again, as no message
+    /// reports when it can be.
     pub(super) fn met_denial(&mut self, folder: &Path, now: Instant) {
         self.denied.insert(folder.to_owned(), now + WITHOUT_WATCHES);
     }
 
-    /// Takes the folders that could not be read and are to be tried again by now.
+    /// Takes the unreadable folders that are due for another attempt.
     pub(super) fn denied_until(&mut self, now: Instant) -> Vec<PathBuf> {
         self.denied.extract_if(|_, again| *again <= now).map(|(folder, _)| folder).collect()
     }
@@ -131,7 +137,7 @@ impl Root {
         self.known.closed.contains(&self.path)
     }
 
-    /// Records that a folder in it cannot be listed or watched. Returns whether that is news.
+    /// Records that a folder in it cannot be listed or watched. Returns whether that is new.
     pub(super) fn met_closed(&mut self, folder: &Path) -> bool {
         self.met.closed.insert(folder.to_owned());
         self.known.closed.insert(folder.to_owned())
@@ -142,7 +148,8 @@ impl Root {
         self.met = Obstacles::default();
     }
 
-    /// Records that a listing of all of it has ended. Returns whether all folders are watched again after some had no watch.
+    /// Records that a listing of all of it has ended. Returns whether all folders are watched again
+    /// after some had no watch.
     pub(super) fn end(&mut self) -> bool {
         self.listing = false;
         let before = std::mem::replace(&mut self.known, std::mem::take(&mut self.met));

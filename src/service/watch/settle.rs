@@ -1,19 +1,21 @@
-//! Decides which files of a watched folder are complete, and what happens to each.
+//! Decides which files of a watched folder are complete, and the next step of each.
 //!
-//! A pure state machine: observations go in, jobs come out, the time is an argument. It touches no file and no clock.
+//! A pure state machine: observations go in, jobs come out, the time is an argument. It touches no
+//! file and no clock.
 //!
 //! ```text
 //!              close after write, rename into the folder
 //!            ┌──────────────────────────────────────────┐
 //!  a writer  │       size and mtime at rest             ▼        take          finished
-//!  ───────▶ Open ───────▶ Resting ──────────────────▶ Ready ───────────▶ Running ───────▶ forgotten
+//!  ───────▶ Open ───────▶ Resting ──────────────────▶ Ready ───────────▶ Running ──────▶ forgotten
 //!            ▲  patience     ▲                          ▲                  │
 //!            │               │ other size or mtime      │ time is up       │ failed for now
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
 //! ```
 //!
-//! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too. A file that may not be
-//! complete although nobody has it open (see [`Doubt`]) is never ready at once: it goes from Open to Resting.
+//! A file that is found without a message, while the kernel reports that a writer has it open, is
+//! Open too. A file that may be incomplete although no writer has it open (see [`Doubt`]) is never
+//! ready at once: it goes from Open to Resting.
 
 mod file;
 mod seen;
@@ -29,44 +31,52 @@ use crate::fs::stamp::Stamp;
 use file::{File, Meanwhile, Phase};
 pub use seen::{Doubt, Seen};
 
-/// How long to wait for a file that a writer has open but does not write to, before it is tried as it is: a process that lives long may never
-/// close it. Some changes come without an open file, too, such as truncate(2).
+/// How long to wait for a file that a writer has open but does not write to, before it is tried as
+/// it is: a long-lived process may never close it. Some changes come without an open file, too,
+/// such as truncate(2).
 const LONGEST_OPEN: Duration = Duration::from_secs(300);
-/// How long a broken picture may still become whole while a writer has it open and does not write to it.
+/// How long a broken picture may still become whole while a writer has it open and does not write
+/// to it.
 const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
-/// A file that has not changed for this long is complete, unless a writer was noticed: a picture that is broken then stays broken.
+/// The age from which a file is complete, unless a writer was noticed: a picture that is broken
+/// then stays broken.
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
-/// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer. Without messages about
-/// writers, and where the kernel does not tell of them either, a file has to rest this long, and so has one with holes.
+/// The age from which a file is ready at once when it is listed, without having to rest any longer.
+/// Without messages about writers, and where the kernel does not report them either, a file has to
+/// rest this long, and one with holes does too.
 const RESTED_AGE: Duration = Duration::from_secs(10);
-/// How often to ask whether a writer still has a file open that was not heard of opening it.
+/// The interval of checks whether a writer still has a file open, if its open was not reported.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With an output, or with the finding that there is nothing to do.
+    /// An output, or the finding that no work was needed.
     Good,
-    /// As [`Ending::Good`], and the file is to be removed or moved away: not while somebody writes to it.
+    /// As [`Ending::Good`], and the file is to be removed or moved away: not while a writer has it
+    /// open.
     Leaving,
-    /// With a failure whose cause can pass: no space, a device, a busy system.
+    /// A failure with a cause that can pass: no space, a device, a busy system.
     Passing,
-    /// With a failure that every file would have had. The file is ready again at once; it is for the caller to hold all of them back.
+    /// A failure that every file would have had. The file is ready again at once; it is for the
+    /// caller to hold all of them back.
     Held,
-    /// With a failure whose cause lies in the file, and that the rest of the file could mend.
+    /// A failure with its cause in the file, which the rest of the file could mend.
     Broken,
-    /// With a failure that no further bytes can mend: a format that is not read, several pages, too many pixels.
+    /// A failure that no further bytes can mend: a format that is not read, several pages, too many
+    /// pixels.
     Refused,
 }
 
-/// What follows from the end of a job.
+/// The verdict on a file after its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The ending applies to the file as it is now.
     Settled,
     /// The file changed meanwhile: it will become ready again.
     Changed,
-    /// The cause can pass, or the file may still be written: it will be tried again after this pause.
+    /// The cause can pass, or the file may still be written: it will be tried again after this
+    /// pause.
     Retry(Duration),
     /// The file is gone.
     Gone,
@@ -105,13 +115,15 @@ pub struct Settle {
 }
 
 impl Settle {
-    /// Creates a machine without files. `rest` is how long size and mtime must stay the same if no message says that a file is complete.
+    /// Creates a machine without files. `rest` is how long size and mtime must stay the same if no
+    /// message reports a file as complete.
     pub fn new(rest: Duration) -> Self {
         Self { rest, files: BTreeMap::new(), ready: VecDeque::new(), due: BTreeSet::new(), gone: Vec::new() }
     }
 
-    /// Records that a file was closed or moved here. That does not make it certain to be complete: some writers open a file again, and some
-    /// move it while they still have it open. With a `doubt`, it has to rest.
+    /// Records that a file was closed or moved here. That does not make it certain to be complete:
+    /// some writers open a file again, and some move it while they still have it open. With a
+    /// `doubt`, it has to rest.
     pub fn complete(&mut self, path: &Path, stamp: Stamp, doubt: Doubt, now: Instant) {
         let rest = self.rest;
         let file = self.file(path, now);
@@ -155,7 +167,7 @@ impl Settle {
         let same = file.stamp == Some(seen.stamp);
         let is_written = file.is_written(seen, now);
         match &mut file.phase {
-            // What is to be done is decided when it is due.
+            // The decision is made when it is due.
             Phase::Open => {}
             Phase::Running(meanwhile @ Meanwhile::Nothing) if !same => *meanwhile = Meanwhile::Other,
             Phase::Running(_) => {}
@@ -167,7 +179,7 @@ impl Settle {
             Phase::Ready | Phase::Pausing | Phase::Resting => {
                 file.renew(seen.stamp, now);
                 file.certain = seen.older_than(CERTAIN_AGE);
-                // Long enough whatever speaks against it, which a listing does not find out.
+                // Long enough for any doubt, which a listing does not check for.
                 if seen.older_than(Doubt::Holes.rest(rest)) {
                     self.make_ready(path);
                 } else {
@@ -178,7 +190,7 @@ impl Settle {
         }
     }
 
-    /// Records that there is no file under this name any more.
+    /// Records that the name has no file any more.
     pub fn gone(&mut self, path: &Path) {
         match self.files.get_mut(path) {
             // Left to the end of the job, which will find the file gone.
@@ -192,7 +204,8 @@ impl Settle {
         }
     }
 
-    /// Returns the paths that disappeared and were not in progress, since the last call. They need not have been files, or known.
+    /// Returns the paths that disappeared and were not in progress, since the last call. They need
+    /// not have been files, or known.
     pub fn take_gone(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.gone)
     }
@@ -229,7 +242,7 @@ impl Settle {
         }
     }
 
-    /// Has the files below a folder that failed for now tried again at once: what they failed for may have been mended.
+    /// Makes files below a folder that failed for now due at once: the cause may have been removed.
     pub fn retry_below(&mut self, folder: &Path, now: Instant) {
         let below = self.files.range::<Path, _>((Bound::Excluded(folder), Bound::Unbounded));
         let below = below.take_while(|(path, _)| path.starts_with(folder));
@@ -238,12 +251,12 @@ impl Settle {
         paths.iter().for_each(|path| self.look_at(path, now));
     }
 
-    /// Returns when the next file has to be looked at.
+    /// Returns the time when the next file has to be examined.
     pub fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Takes a file that has to be looked at by now; what is found goes to [`Settle::looked`].
+    /// Takes a file that has to be examined by now; the finding goes to [`Settle::looked`].
     pub fn due(&mut self, now: Instant) -> Option<PathBuf> {
         let (at, _) = self.due.first()?;
         if *at > now {
@@ -291,7 +304,8 @@ impl Settle {
         }
     }
 
-    /// Takes the next ready file, in the order in which the files became ready. It counts as running from then on.
+    /// Takes the next ready file, in the order in which the files became ready. It counts as
+    /// running from then on.
     pub fn take(&mut self) -> Option<Ready> {
         while let Some(path) = self.ready.pop_front() {
             // Files that were touched or went away since have left their names in the queue.
@@ -342,7 +356,7 @@ impl Settle {
         let is_final = match ending {
             Ending::Good | Ending::Leaving => true,
             Ending::Broken => !writes && (file.certain || seen.older_than(CERTAIN_AGE)),
-            // Who has it open may still write over what it was refused for.
+            // A writer that has it open may still overwrite the cause of the refusal.
             Ending::Refused => !writes,
             Ending::Passing | Ending::Held => false,
         };
@@ -353,7 +367,8 @@ impl Settle {
         file.attempts = file.attempts.saturating_add(1);
         let pause = Backoff::OF_A_FILE.after(file.attempts);
         file.phase = Phase::Pausing;
-        // Where clocks cannot be trusted, a file is certain once it has been seen to rest for this long.
+        // Where clocks cannot be trusted, a file is certain once it has been seen to rest for this
+        // long.
         file.certain |= now.duration_since(file.since) + pause >= CERTAIN_AGE;
         self.look_at(path, now + pause);
         Verdict::Retry(pause)
@@ -383,7 +398,7 @@ impl Settle {
         counts
     }
 
-    /// Waits for a writer that nothing but its open file tells of.
+    /// Waits for a writer that is only known by its open file.
     fn wait_for_writer(&mut self, path: &Path, now: Instant) {
         let Some(file) = self.files.get_mut(path) else { return };
         (file.phase, file.certain) = (Phase::Open, false);
@@ -414,7 +429,8 @@ impl Settle {
         self.due.insert((at, path.to_owned()));
     }
 
-    /// Clears the queue of names left in it when they get too many: it may be days until the next file is taken.
+    /// Clears the queue of stale names when they get too many: it may be days until the next file
+    /// is taken.
     fn forget_left_names(&mut self) {
         if self.ready.len() > 2 * self.files.len() + 64 {
             let mut seen = HashSet::new();

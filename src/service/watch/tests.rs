@@ -165,7 +165,7 @@ fn links_are_files_and_are_never_opened_to_be_made() {
     std::os::unix::fs::symlink(case.folder.path().join("target"), case.at("soft.png")).unwrap();
     fs::hard_link(case.folder.path().join("target"), case.at("hard.png")).unwrap();
     assert_eq!(case.done(), ["hard.png", "soft.png"]);
-    // What an SFTP server does for a rename.
+    // The steps of an SFTP server for a rename.
     fs::write(case.folder.path().join("upload"), "x").unwrap();
     fs::hard_link(case.folder.path().join("upload"), case.at("sent.png")).unwrap();
     fs::remove_file(case.folder.path().join("upload")).unwrap();
@@ -471,7 +471,7 @@ fn a_folder_that_could_not_be_listed_for_any_cause_is_listed_again() {
     assert!(case.watch.roots[0].denied_until(now).is_empty());
     let later = now + Duration::from_secs(30);
     assert_eq!(case.watch.roots[0].denied_until(later), [case.at(&"n".repeat(300))]);
-    // The folder itself is listed with all that is in it.
+    // The folder itself is listed with its contents.
     case.watch.roots[0].met_closed(&root);
     case.watch.roots[0].met_denial(&root, now);
     case.write("a.png");

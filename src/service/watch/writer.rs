@@ -1,4 +1,5 @@
-//! Whether some process has a file open for writing: messages do not tell of one that opened it before its folder was watched.
+//! Whether a process has a file open for writing: there is no message if it opened the file before
+//! its folder was watched.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -7,28 +8,30 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The request of fcntl(2) that chooses the signal for whoever has a lease (asm-generic/fcntl.h).
+/// The request of fcntl(2) that chooses the signal for the holder of a lease (asm-generic/fcntl.h).
 const F_SETSIG: libc::c_int = 10;
 
-/// What is known about processes that have a file open for writing.
+/// The knowledge about processes that have a file open for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// There is none.
+    /// There is no such process.
     Absent,
     /// There is at least one.
     Present,
-    /// The system does not tell: the file is another user's, or on a file system without leases.
+    /// Unknown: the file is another user's, or on a file system without leases.
     Unknown,
 }
 
 impl Writer {
-    /// Asks the kernel for a read lease, which it grants only if nobody has the file open for writing (fcntl(2), `F_SETLEASE`), and only to
-    /// the file's owner or with CAP_LEASE. The lease is given back at once.
+    /// Asks the kernel for a read lease, which it grants only if no process has the file open for
+    /// writing (fcntl(2), `F_SETLEASE`), and only to the file's owner or with CAP_LEASE. The lease
+    /// is given back at once.
     pub fn of(path: &Path) -> Self {
         // Without waiting for another process that has a lease.
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let Ok(file) = opened else { return Self::Unknown };
-        // If a writer comes in the instant of the lease, the kernel sends a signal. By default it is one that would end this process.
+        // If a writer comes in the instant of the lease, the kernel sends a signal. The default one
+        // would end this process.
         match request(&file, F_SETSIG, libc::SIGURG)
             .and_then(|()| request(&file, libc::F_SETLEASE, libc::F_RDLCK))
         {

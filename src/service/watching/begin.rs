@@ -1,4 +1,5 @@
-//! From ready to begun: takes the files that are ready, has each examined, and does what that says.
+//! From ready to begun: takes the files that are ready, has each examined, and carries out the
+//! decision.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::service::rules::{Candidate, was_done};
 use crate::service::watch::settle::{Ending, Ready, Verdict};
 
 impl Watching<'_> {
-    /// Gives inputs that a killed process was about to remove their names back.
+    /// Renames inputs back that a killed process was about to remove.
     pub(super) fn put_leftovers_back(&mut self) {
         for path in self.watch.take_leftovers() {
             // An input that is being removed right now is not a leftover.
@@ -68,7 +69,7 @@ impl Watching<'_> {
     }
 
     fn try_to_begin(&mut self, Ready { path, stamp }: &Ready) -> Result<bool, LedgerError> {
-        // What is not written yet may concern this picture.
+        // An unwritten end may concern this picture.
         self.pictures.write_notes(self.output.ledger())?;
         // It may have been excluded while it waited.
         let Some(below) = self.watch.below(path).filter(|_| self.watch.takes(path)) else {
@@ -84,7 +85,7 @@ impl Watching<'_> {
         self.follow(candidate, next)
     }
 
-    /// Does with a file what is to be done. Returns whether it went into the pipeline.
+    /// Carries out the decision about a file. Returns whether it went into the pipeline.
     fn follow(&mut self, mut candidate: Candidate, next: Next) -> Result<bool, LedgerError> {
         let (input, stamp) = (candidate.input.clone(), candidate.stamp);
         match next {
@@ -123,15 +124,15 @@ impl Watching<'_> {
         Ok(false)
     }
 
-    /// Has a picture wait that cannot be begun for now. It is never recorded as running: after a kill, another input's output would be taken
-    /// for its own.
+    /// Makes a picture wait that cannot be begun for now. It is never recorded as running: after a
+    /// kill, another input's output would be taken for its own.
     fn refuse(&mut self, candidate: &Candidate, why: &PictureError) -> Result<(), LedgerError> {
         self.output.ledger().refuse(&candidate.entry())?;
         self.failed(candidate, why);
         Ok(())
     }
 
-    /// Has a picture wait whose folder has settings that cannot be used.
+    /// Makes a picture wait for its folder's settings, which cannot be used.
     fn wait_for_settings(
         &mut self,
         input: &Path,

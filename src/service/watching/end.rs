@@ -1,4 +1,5 @@
-//! From ended to settled: hears how pictures ended, and does what follows for their inputs, the ledger and those who are told.
+//! From ended to settled: receives the ends of pictures, and takes the next steps for their inputs,
+//! the ledger and the reports.
 
 use std::mem;
 use std::path::Path;
@@ -73,7 +74,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Takes a picture that has left the pipeline out of those in progress.
+    /// Removes a picture that has left the pipeline from the pictures in progress.
     fn take_ended(&mut self, input: &Path) -> Option<Begun> {
         self.pictures.take_ended(input).inspect(|_| self.reporter.ended(input))
     }
@@ -81,7 +82,7 @@ impl Watching<'_> {
     fn done(&mut self, begun: &Begun, picture: DonePicture) {
         let Candidate { input, stamp, output, .. } = &begun.candidate;
         if !self.has_output() || self.output.has_moved_since(begun.at) {
-            // Its output may be in the bare mount point.
+            // Its output may be in the empty mount point.
             self.gate.allow_another_try();
             self.finish(input, Ending::Held);
             return self.note(input, End::Forgotten);
@@ -103,14 +104,15 @@ impl Watching<'_> {
             Verdict::Gone => self.note(input, end),
             Verdict::Changed | Verdict::Retry(_) => {
                 debug!("{} changed meanwhile and is processed again", Shown(input));
-                // Not forgotten: the output that is there is its own.
+                // Not forgotten: the existing output is its own.
                 let reason = PictureError::Changed.to_string();
                 self.note(input, End::Retried { reason, pause: Duration::ZERO });
             }
         }
     }
 
-    /// Has the folder of a picture that is done and stays listed, if other settings or another mask hold for it by now.
+    /// Lists the folder of a picture that is done and stays, if it has got other settings or
+    /// another mask.
     fn look_for_other_settings(&mut self, done: &Candidate) {
         if let Some(below) = self.watch.below(&done.input)
             && self.rules.has_other_settings(done, below)
@@ -149,7 +151,7 @@ impl Watching<'_> {
                 if matches!(ending, Ending::Broken | Ending::Refused) {
                     debug!("not complete yet: {}: {reason}", Shown(input));
                 } else if matches!(error, PictureError::Folder(_)) {
-                    // It was said once for all pictures of the folder.
+                    // It was logged once for all pictures of the folder.
                     debug!("waits: {}: {reason}", Shown(input));
                 } else {
                     let is_news = self.pictures.is_news(input, &reason);
@@ -174,14 +176,15 @@ impl Watching<'_> {
         self.put_away(input, stamp, fate);
     }
 
-    /// Ends a file. Returns what follows from how it ended and how it is now.
+    /// Ends a file. Returns the verdict, by the ending and the current state of the file.
     pub(super) fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
         let verdict = self.watch.finish(input, ending);
         self.pictures.forget_past(input, verdict);
         verdict
     }
 
-    /// Has an input go where it is to go, unless it is to stay or is none of the watched folders' any more.
+    /// Sends an input to its destination, unless it is to stay or no longer belongs to the watched
+    /// folders.
     pub(super) fn put_away(&self, input: &Path, stamp: Stamp, fate: Option<Fate>) {
         if let Some(fate) = fate
             && let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input))
@@ -192,7 +195,7 @@ impl Watching<'_> {
     }
 }
 
-/// Returns how a file ends whose picture failed for a cause that concerns no others.
+/// Returns the ending of a file that failed for a cause of its own.
 fn ending_of(error: &PictureError) -> Ending {
     match error {
         error if error.is_transient() => Ending::Passing,

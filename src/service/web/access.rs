@@ -1,8 +1,11 @@
-//! Who may read what the service tells, and who may change what it does: retry pictures, pause and resume.
+//! Permissions of HTTP clients: to read the service's reports, and to make changes: retry pictures,
+//! pause and resume.
 //!
-//! At the Unix socket all may read who reach it, and its user and root may change. Over the network a request has to name this server by an
-//! address or a name of its own, so that no web page reads by a name that was made to lead here. Changes take the token there, or the
-//! session of a browser that has opened the link in the log. No page of another origin may have a browser ask for either.
+//! At the Unix socket every user who can connect may read; its own user and root may make changes.
+//! Over the network a request has to name this server by an address or a name of its own: no web
+//! page can read through a name that was made to lead here. Changes require the token there, or the
+//! session of a browser that has opened the link in the log. No page of another origin may make a
+//! browser send either.
 
 use std::fs;
 use std::io;
@@ -15,20 +18,20 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::fs::paths::Shown;
 
-/// The least characters of a token that somebody chose.
+/// The least characters of a token that a user chose.
 const SHORTEST_TOKEN: usize = 16;
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// A user of this machine, known by the Unix socket.
     Socket {
-        /// `None` if the kernel does not tell.
+        /// `None` if unknown to the kernel.
         user: Option<u32>,
     },
-    /// Anybody who can reach the address.
+    /// Any client that can reach the address.
     Network {
-        /// The port that they came to.
+        /// The port of this server that it connected to.
         port: u16,
     },
 }
@@ -50,20 +53,21 @@ pub(crate) enum Denied {
     Token,
 }
 
-/// Decides who may read and who may change.
+/// The rules for reading and for changes.
 #[derive(Debug)]
 pub(crate) struct Access {
-    /// The names of this server besides its addresses.
+    /// The names of this server in addition to its addresses.
     names: Vec<String>,
     token: String,
-    /// What the cookie of a session holds.
+    /// The content of a session's cookie.
     session: String,
-    /// What begins a session, once; `None` if it was used, or the token is in a file.
+    /// The key that begins a session, once; `None` if it was used, or the token is in a file.
     key: Mutex<Option<String>>,
 }
 
 impl Access {
-    /// Returns access by the token in a file, or by a new one, for a server of these names. The error is a sentence for the user.
+    /// Returns access by the token in a file, or by a new one, for a server of these names. The
+    /// error is a sentence for the user.
     pub(crate) fn new(file: Option<&Path>, names: &[String]) -> Result<Self, String> {
         let new = || new_secret().map_err(|error| format!("no token can be made: {error}"));
         let (token, key) = match file {
@@ -84,7 +88,8 @@ impl Access {
         key.as_ref().map(|key| format!("/session/{key}"))
     }
 
-    /// Takes the key of a session. Returns the cookie that has it; `None` if the key is wrong, or was used.
+    /// Takes the key of a session. Returns the cookie that has it; `None` if the key is wrong, or
+    /// was used.
     pub(crate) fn begin_session(&self, key: &str, caller: Caller) -> Option<String> {
         let Caller::Network { port } = caller else { return None };
         let mut own = self.key.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +106,8 @@ impl Access {
         }
     }
 
-    /// Returns whether a host is an address, which no page of another server can come from, or a name of this server.
+    /// Returns whether a host is an address, which no page of another server can come from, or a
+    /// name of this server.
     fn is_own_name(&self, host: &str) -> bool {
         let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         let name = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name);
@@ -111,7 +117,7 @@ impl Access {
             || self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
-    /// Checks whether a request may read what is private: names of files, reasons and pictures.
+    /// Checks whether a request may read private data: names of files, reasons and pictures.
     pub(crate) fn may_read(&self, caller: Caller, headers: &HeaderMap) -> Result<(), Denied> {
         match caller {
             Caller::Network { .. } if !is_of_this_origin(headers) => Err(Denied::Origin),
@@ -119,7 +125,7 @@ impl Access {
         }
     }
 
-    /// Checks whether a request may change something.
+    /// Checks whether a request may make changes.
     pub(crate) fn may_change(&self, caller: Caller, headers: &HeaderMap) -> Result<(), Denied> {
         self.may_read(caller, headers)?;
         match caller {
@@ -144,12 +150,13 @@ impl Access {
     }
 }
 
-/// Returns the name of the cookie of a session: browsers send those of all ports of a host together.
+/// Returns the name of a session's cookie: browsers send the cookies of all ports of a host
+/// together.
 fn cookie(port: u16) -> String {
     format!("histeqd-{port}")
 }
 
-/// Returns whether a secret was sent. Takes as long whatever was sent.
+/// Returns whether a secret was sent, in time that does not depend on the text that was sent.
 fn is_same(sent: &str, secret: &str) -> bool {
     let differ = sent.bytes().zip(secret.bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
     sent.len() == secret.len() && differ == 0
@@ -174,7 +181,7 @@ fn new_secret() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns whether a user may change what the service does.
+/// Returns whether a user may make changes to the service.
 fn is_trusted(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
@@ -184,7 +191,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns whether a request comes from no web page, or from one of this server.
+/// Returns whether a request comes from a page of this server, or from no web page.
 fn is_of_this_origin(headers: &HeaderMap) -> bool {
     let site = text(headers, HeaderName::from_static("sec-fetch-site"));
     let origin = text(headers, header::ORIGIN);

@@ -1,4 +1,4 @@
-//! What is needed to answer those who ask over HTTP, and the changes that they may ask for.
+//! The state needed to answer HTTP requests, and the changes that clients may request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::service::told::metrics::Metrics;
 /// How long the loop may take to answer.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A change of what the service does, for the loop.
+/// A change to the service, for the loop.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Take failed pictures up again.
@@ -32,17 +32,17 @@ pub(crate) enum Change {
     Resume,
 }
 
-/// A change that somebody asks for.
+/// A client's request for a change.
 pub(crate) struct ChangeRequest {
     pub(crate) change: Change,
-    /// Gets how many pictures it concerns, or why it cannot be.
+    /// Receives the number of affected pictures, or the reason for a refusal.
     pub(crate) answer: Sender<Result<usize, String>>,
 }
 
-/// What holds for all pictures as long as the service runs, for people.
+/// The settings of all pictures as long as the service runs, for people.
 #[derive(Clone, Serialize)]
 pub(crate) struct InForce {
-    /// What decides what outputs look like.
+    /// The keys that decide how outputs look.
     settings: String,
     /// The configuration file, if one was read.
     file: Option<String>,
@@ -60,7 +60,7 @@ impl InForce {
     }
 }
 
-/// What is needed to answer all requests.
+/// The state needed to answer all requests.
 pub(crate) struct Answers {
     pub(crate) in_force: InForce,
     pub(crate) account: Arc<Account>,
@@ -71,7 +71,7 @@ pub(crate) struct Answers {
     pub(crate) previews: Previews,
 }
 
-/// Does what may wait for the disk on another thread than that of all connections.
+/// Runs work that may wait for the disk on another thread than that of all connections.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StatusCode> {
@@ -89,7 +89,7 @@ impl IntoResponse for Denied {
 }
 
 impl Answers {
-    /// Has the loop change something, if the caller may ask for that.
+    /// Requests a change from the loop, if the caller may.
     pub(crate) async fn change(
         self: Arc<Self>,
         change: Change,
@@ -115,7 +115,8 @@ impl Answers {
         answered.recv_timeout(LOOP_TIMEOUT).map_err(busy)?
     }
 
-    /// Returns answers for a service that is alive, about which nothing is known, and that hands changes to `changes`. The error is a sentence.
+    /// Returns answers for a service that is alive but has no data, and sends changes to `changes`.
+    /// The error is a sentence.
     pub(crate) fn of_nothing(changes: Sender<ChangeRequest>) -> Result<Self, String> {
         let machine = Arc::new(Machine::new(1 << 20, 1));
         let account = Arc::new(Account::new("nowhere".into(), "nowhere".into()));

@@ -1,4 +1,4 @@
-//! The page for people: what it is made of, and what it asks for while it is open.
+//! The page for people: its files, and the data that it requests while it is open.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const HTML: (&str, &str) = ("text/html; charset=utf-8", include_str!("page/index
 const STYLE: (&str, &str) = ("text/css; charset=utf-8", include_str!("page/page.css"));
 const SCRIPT: (&str, &str) = ("text/javascript; charset=utf-8", include_str!("page/page.js"));
 
-/// Nothing but what this server gives, in no other page.
+/// Only content of this server, and never within another page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -32,7 +32,7 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
         .route("/page.js", get(|| async { part(SCRIPT) }))
 }
 
-/// Returns the paths of what the page shows.
+/// Returns the paths of the data that the page shows.
 pub(crate) fn private_routes() -> Router<Arc<Answers>> {
     Router::new().route("/activity", get(activity)).route("/pictures/{number}/{part}", get(picture))
 }
@@ -49,12 +49,12 @@ fn part(part: (&'static str, &'static str)) -> impl IntoResponse {
     (headers, text)
 }
 
-/// What the page shows.
+/// The data that the page shows.
 #[derive(Serialize)]
 struct Page {
     version: &'static str,
     in_force: InForce,
-    /// Whether the one who asks may change something without a token.
+    /// Whether the client may make changes without a token.
     may_change: bool,
     status: Report,
     recent: Recent,
@@ -63,7 +63,7 @@ struct Page {
     disk: Option<Use>,
 }
 
-/// A device and what it does.
+/// A device and its activity.
 #[derive(Serialize)]
 struct Device {
     #[serde(flatten)]
@@ -74,7 +74,7 @@ struct Device {
     busy_seconds: Option<f64>,
 }
 
-/// How much of something is in use, in bytes.
+/// The use of a resource, in bytes.
 #[derive(Serialize)]
 struct Use {
     used: u64,

@@ -1,6 +1,7 @@
-//! Small versions of the latest pictures and their histograms, before and after, made when somebody looks.
+//! Small versions of the latest pictures and their histograms, before and after, made on request.
 //!
-//! One thread of the lowest priority makes them, with memory that pictures in progress do not need at the moment, so that they slow nothing down.
+//! One thread of the lowest priority makes them, with memory that pictures in progress do not need
+//! at the moment: it does not slow them down.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -26,12 +27,12 @@ use crate::slot::{SlotPool, Spare};
 const SIDE: u32 = 480;
 /// Requests that may wait.
 const WAITING: usize = 64;
-/// Bytes of previews that are kept.
+/// Bytes of previews to keep.
 const KEPT: usize = 8 << 20;
-/// Added to the niceness of the thread: the least priority there is.
+/// The increment to the niceness of the thread, for the lowest priority.
 const NICENESS: i32 = 19;
 
-/// Which version of a picture.
+/// A version of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The input.
@@ -40,14 +41,14 @@ pub(crate) enum Side {
     After,
 }
 
-/// A small version of a picture, as it is sent.
+/// A small version of a picture, ready to send.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) png: Vec<u8>,
     pub(crate) facts: Facts,
 }
 
-/// Why there is no preview, as a sentence.
+/// A preview, or why there is none, as a sentence.
 type Answer = Result<Arc<Drawn>, String>;
 
 struct Request {
@@ -56,12 +57,13 @@ struct Request {
     answer: oneshot::Sender<Answer>,
 }
 
-/// Those who ask for previews.
+/// The requesting end for previews.
 #[derive(Clone)]
 pub(crate) struct Previews(Sender<Request>);
 
 impl Previews {
-    /// Starts the thread that makes them, of pictures within the limits of these settings, read from where they allow.
+    /// Starts the thread that makes them, of pictures within the limits of these settings, read
+    /// from the places that they allow.
     ///
     /// # Errors
     /// When there can be no thread.
@@ -77,7 +79,8 @@ impl Previews {
         Ok(Self(requests))
     }
 
-    /// Makes the preview of one of the latest pictures, or returns that which was made before. The error is a sentence for the one who asked.
+    /// Returns the preview of one of the latest pictures, and makes it if needed. The error is a
+    /// sentence for the client.
     pub(crate) async fn get(&self, number: u64, side: Side) -> Answer {
         let (answer, answered) = oneshot::channel();
         let busy = || "too many previews are asked for; try again".to_owned();
@@ -95,12 +98,13 @@ struct Maker {
 }
 
 impl Maker {
-    /// Makes previews until nobody can ask for any.
+    /// Makes previews until all senders of requests are gone.
     fn run(mut self, requests: &Receiver<Request>) {
-        // On Linux every thread has a niceness of its own. If the call is refused, only the courtesy is lost.
+        // On Linux every thread has a niceness of its own. If the call is refused, only the
+        // courtesy is lost.
         let _ = rustix::process::nice(NICENESS);
         for Request { number, side, answer } in requests {
-            // Nobody may be waiting any more.
+            // The client may have given up.
             if !answer.is_closed() {
                 let _ = answer.send(self.get(number, side));
             }
@@ -146,8 +150,8 @@ impl Kept {
     }
 }
 
-/// Opens a version of a picture. Below the output folder, `out`, and the folder that inputs are moved to, no link is followed, and from an
-/// inbox none out of the `roots`.
+/// Opens a version of a picture. Below the output folder, `out`, and the folder that inputs are
+/// moved to, no link is followed, and in an inbox none that leads out of the `roots`.
 fn open(picture: &DonePicture, side: Side, out: &Path, roots: &InputRoots) -> io::Result<File> {
     let beneath =
         |root: &Path, path: &Path| Folder::of(root, path).and_then(|(folder, name)| folder.read(name));
@@ -158,7 +162,7 @@ fn open(picture: &DonePicture, side: Side, out: &Path, roots: &InputRoots) -> io
     }
 }
 
-/// Makes the preview of a file that has so many bytes.
+/// Makes the preview of a file of this many bytes.
 fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Drawn, String> {
     let drawn =
         Preview::of((&mut file, Some(bytes)), SIDE, limits, &mut Spare::of(pool)).and_then(|preview| {

@@ -1,4 +1,5 @@
-//! What the service answers over HTTP, by path: health, metrics, status, failures, changes, and the page.
+//! The HTTP interface of the service, by path: health, metrics, status, failures, changes, and the
+//! page.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ const JSON: &str = "application/json";
 /// The longest body of a request, in bytes: many names of pictures.
 const LONGEST_BODY: usize = 1 << 20;
 
-/// Returns all paths that are answered.
+/// Returns the routes of all paths.
 pub(crate) fn all(answers: Arc<Answers>) -> Router {
     let private = Router::new()
         .route("/status", get(status_json))
@@ -42,7 +43,8 @@ pub(crate) fn all(answers: Arc<Answers>) -> Router {
         .merge(private)
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(&answers), check_name))
-        // Below what checks the name: probes may have their own for this machine, and it tells of no file.
+        // Outside the check of the name: probes may have their own name for this machine, and the
+        // answer names no file.
         .route("/healthz", get(healthz))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .with_state(answers)
@@ -120,13 +122,13 @@ async fn status_text(State(answers): Shared) -> Result<String, StatusCode> {
     off_thread(move || answers.account.report()).await.map(|report| status::text(&report))
 }
 
-/// How the failures are asked for.
+/// A request for the failures.
 #[derive(Deserialize)]
 struct FailureQuery {
-    /// What their paths or reasons contain.
+    /// Text to find in their paths or reasons.
     #[serde(default)]
     search: String,
-    /// The most that are listed.
+    /// The most to list.
     #[serde(default = "usual_limit")]
     limit: usize,
 }
@@ -159,7 +161,7 @@ async fn retry(
     }
 }
 
-/// Reads which pictures are to be retried. The error is a sentence for the one who asked.
+/// Parses a selection of pictures to retry. The error is a sentence for the client.
 fn wanted(body: &str) -> Result<Wanted, String> {
     let patterns: Vec<String> =
         serde_json::from_str(body).map_err(|_| "the body is a list of patterns".to_owned())?;

@@ -1,7 +1,8 @@
 //! An HTTP server, at an address or at a Unix socket, on a thread of its own.
 //!
-//! Every connection gets one answer and a few seconds, so a client that does not read the answer, or connects and sends nothing, is in nobody's
-//! way. Where there are too many, the one that has kept its place longest without a request goes.
+//! Every connection gets one answer and a few seconds: a client that does not read the answer, or
+//! connects and sends no request, is in no other's way. When there are too many, the one that has
+//! been connected longest without a request is closed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,7 +33,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
-/// The pause after a connection could not be accepted: while file descriptors have run out, it stays pending.
+/// The pause after a connection could not be accepted: while file descriptors have run out, it
+/// stays pending.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A server that answers until it is dropped.
@@ -52,7 +54,8 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server at `address`, and returns it with the address that it got. The error is a sentence for the user.
+/// Starts a server at `address`, and returns it with the address that it got. The error is a
+/// sentence for the user.
 pub(crate) fn start(address: SocketAddr, routes: Router) -> Result<(Server, SocketAddr), String> {
     let cannot = |error: io::Error| format!("--listen {address} cannot be used: {error}");
     let listener = TcpListener::bind(address).map_err(cannot)?;
@@ -67,7 +70,7 @@ pub(crate) fn start_at_socket(listener: OwnedFd, routes: Router) -> io::Result<S
     serve(Bound::Unix(listener.into()), routes)
 }
 
-/// A socket that listens, which the runtime does not know yet.
+/// A listening socket, which the runtime does not know yet.
 enum Bound {
     Tcp(TcpListener),
     Unix(std::os::unix::net::UnixListener),
@@ -82,7 +85,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Bound {
-    /// Has the runtime that this thread is in wait for connections.
+    /// Registers the socket with the runtime that this thread is in.
     fn enter(self) -> io::Result<Listener> {
         match self {
             Self::Tcp(listener) => {
@@ -123,7 +126,7 @@ fn serve(bound: Bound, routes: Router) -> io::Result<Server> {
     let (end, ended) = oneshot::channel();
     let thread = thread::Builder::new().name("http".into()).spawn(move || {
         run(&runtime, &listener, &routes, ended);
-        // An answer that reads the ledger is not waited for.
+        // An answer that is still reading the ledger is abandoned.
         runtime.shutdown_background();
     })?;
     Ok(Server { end: Some(end), thread: Some(thread) })
@@ -149,7 +152,7 @@ fn run(runtime: &Runtime, listener: &Listener, routes: &Router, mut ended: onesh
     });
 }
 
-/// Answers the request of a connection, and says when it has come.
+/// Answers the request of a connection, and calls `asked` when it has come.
 pub(crate) async fn answer_one(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     caller: Caller,
@@ -175,12 +178,13 @@ struct Connections {
 
 struct Connection {
     task: AbortHandle,
-    /// Whether its request is there.
+    /// Whether its request has arrived.
     has_asked: bool,
 }
 
 impl Connections {
-    /// Answers one request from a connection, in a task of its own. Ends another connection if there are too many.
+    /// Answers one request from a connection, in a task of its own. Ends another connection if
+    /// there are too many.
     fn answer(self: &Arc<Self>, stream: Box<dyn Stream>, caller: Caller, routes: Router) {
         let number = self.make_room();
         let this = Arc::clone(self);

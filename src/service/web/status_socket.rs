@@ -1,4 +1,4 @@
-//! Keeps the Unix socket by which the service is asked where its ledger is.
+//! The Unix socket for questions to the service, in the folder of its ledger.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::ledger;
 pub(crate) struct StatusSocket {
     folder: PathBuf,
     answers: Arc<Answers>,
-    /// The server first: it ends before the socket's name goes.
+    /// The server first: it ends before the socket's name is removed.
     serving: Option<(Server, Listening)>,
     /// Why it cannot be served, as last logged.
     complaint: Option<String>,
@@ -27,7 +27,8 @@ impl StatusSocket {
         Self { folder, answers, serving: None, complaint: None }
     }
 
-    /// Creates the socket, if it is not there or lost its name. Only for the holder of the folder's lock.
+    /// Creates the socket, if it does not exist or has lost its name. Only for the holder of the
+    /// folder's lock.
     pub(crate) fn keep(&mut self) {
         if self.serving.as_ref().is_some_and(|(_, listening)| !listening.is_lost()) {
             return;

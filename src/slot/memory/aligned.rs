@@ -1,5 +1,5 @@
-//! Mappings of files that begin where a huge page may begin. The kernel aligns them itself only where huge pages for shared memory are
-//! configured, which they hardly are.
+//! Mappings of files at addresses aligned to huge pages. The kernel aligns them itself only where
+//! huge pages for shared memory are configured, which they hardly are.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -16,14 +16,15 @@ pub(super) const HUGE_PAGE: usize = 2 << 20;
 pub(super) struct AlignedMap {
     /// The first reserved address.
     reserved: *mut libc::c_void,
-    /// How many bytes of addresses are reserved.
+    /// The number of bytes of reserved addresses.
     size: usize,
     /// The first address of the mapping.
     start: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: the addresses are this value's alone, whichever thread has it, and are written to only through a unique reference.
+// SAFETY: the addresses are this value's alone, whichever thread has it, and are written to only
+// through a unique reference.
 unsafe impl Send for AlignedMap {}
 // SAFETY: as above.
 unsafe impl Sync for AlignedMap {}
@@ -35,24 +36,25 @@ impl AlignedMap {
     /// The system's error, if it has no address space left.
     ///
     /// # Safety
-    /// As long as the mapping exists, the file must be at least so long, and nobody else may access what is being accessed through it.
+    /// As long as the mapping exists, the file must be at least this long, and bytes that are being
+    /// accessed through it must not be accessed otherwise.
     pub(super) unsafe fn new(file: &File, bytes: usize) -> io::Result<Self> {
         let size = bytes.checked_add(HUGE_PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
         let (private, shared) = (MapFlags::PRIVATE | MapFlags::NORESERVE, MapFlags::SHARED | MapFlags::FIXED);
-        // SAFETY: the system chooses the addresses, so nothing else is there.
+        // SAFETY: the system chooses the addresses, which are therefore unused.
         let reserved = unsafe { mmap_anonymous(null_mut(), size, ProtFlags::empty(), private)? };
         let start = reserved.wrapping_byte_add(reserved.addr().next_multiple_of(HUGE_PAGE) - reserved.addr());
         let map = Self { reserved, size, start: start.cast(), bytes };
         if bytes > 0 {
-            // SAFETY: these addresses are among those reserved, which nobody uses.
+            // SAFETY: these addresses are among the reserved ones, which are unused.
             unsafe { mmap(start, bytes, ProtFlags::READ | ProtFlags::WRITE, shared, file, 0)? };
         }
         Ok(map)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped there as long as this value exists, and `new` had it promised that the file has them and that
-        // nobody writes to them meanwhile.
+        // SAFETY: this many bytes are mapped there as long as this value exists, and the caller of
+        // `new` has promised that the file has them and that they are not written to meanwhile.
         unsafe { slice::from_raw_parts(self.start, self.bytes) }
     }
 
@@ -61,8 +63,8 @@ impl AlignedMap {
         unsafe { slice::from_raw_parts_mut(self.start, self.bytes) }
     }
 
-    /// Asks for huge pages where the file has at least one page of each, whatever is configured for shared memory. Without them, which Linux
-    /// gives since 6.1, it is slower, nothing worse.
+    /// Asks for huge pages where the file has at least one page of each, whatever is configured for
+    /// shared memory. Without them, which Linux gives since 6.1, it is slower, but still works.
     pub(super) fn take_huge_pages(&mut self) {
         let bytes = self.bytes / HUGE_PAGE * HUGE_PAGE;
         // SAFETY: they are mapped, and keep their content.

@@ -1,8 +1,10 @@
-//! A simulated machine, to see what the schedule makes of more GPUs and cores than tests have.
+//! A simulated machine, to test the schedule with more GPUs and cores than the machines of tests
+//! have.
 //!
-//! Cores are shared by all threads that compute; a GPU's lanes and its JPEG engines each do one picture after the other, at the rate of all
-//! of them together. Decoders take slots in turn, as they do from the pool. The throughput is compared with the best that any schedule could
-//! reach, which knows all costs and takes fractions of pictures.
+//! Cores are shared by all threads that compute; a GPU's lanes and its JPEG engines each do one
+//! picture after the other, at the rate of all of them together. Decoders take slots in turn, as
+//! they do from the pool. The throughput is compared with the best that any schedule could reach,
+//! which knows all costs and takes fractions of pictures.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,14 +16,15 @@ use equalize::{Depth, Layout, Pixel};
 use super::{Attempts, Device, Request, Schedule, Standing};
 use crate::slot::rates::{Class, Rates, Way};
 
-/// What a picture takes, in seconds.
+/// The costs of a picture, in seconds.
 #[derive(Clone, Copy)]
 struct Costs {
     format: Format,
     depth: Depth,
     /// Of a core, if the CPU does it all: to decode, equalize and encode it.
     cpu: [f64; 3],
-    /// Of a core, if a worker equalizes it (and encodes a JPEG): to decode and to encode or write it.
+    /// Of a core, if a worker equalizes it (and encodes a JPEG): to decode and to encode or write
+    /// it.
     handed: [f64; 2],
     /// Of a GPU's lanes.
     lanes: f64,
@@ -60,7 +63,7 @@ impl Costs {
     }
 }
 
-/// Returns how many pictures a second the best schedule does, of a mix of equal parts of these kinds.
+/// Returns the pictures per second of the best schedule, with a mix of equal parts of these kinds.
 fn bound(gpus: usize, cores: usize, mix: &[Costs]) -> f64 {
     let is_feasible = |rate: f64| {
         let each = rate / mix.len() as f64;
@@ -88,7 +91,7 @@ fn bound(gpus: usize, cores: usize, mix: &[Costs]) -> f64 {
     low
 }
 
-/// Where a picture is done.
+/// The place where a picture is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Cpu,
@@ -156,7 +159,8 @@ struct Server {
     free_at: f64,
     has: usize,
     slots_taken: usize,
-    /// Slots for compressed pictures that have been filled once, or are being filled, and how many are.
+    /// Slots for compressed pictures that have been filled once, or are being filled, and the
+    /// number being filled.
     used: usize,
     filling: usize,
 }
@@ -170,7 +174,8 @@ const COMPRESSED: usize = 144;
 struct Machine {
     cores: usize,
     now: f64,
-    /// How much each thread on the cores has done since the start: all go at the same speed.
+    /// The time that each thread on the cores has computed since the start: all have the same
+    /// speed.
     done_each: f64,
     computing: Events,
     on_devices: Events,
@@ -182,14 +187,15 @@ struct Machine {
     /// Threads that are busy, of `cores` for each step.
     busy: [usize; 3],
     rates: Rates,
-    /// The number of the picture that is next.
+    /// The number of the next picture.
     next: usize,
-    /// What it is worth, which is asked for once a picture, however long that waits.
+    /// Its worth, which is requested once for a picture, however long that waits.
     worth_of_next: Option<f64>,
 }
 
 impl Machine {
-    /// A machine whose slots for compressed pictures have been used before, or are all fresh.
+    /// Returns a machine with slots for compressed pictures that have been used before, or are all
+    /// fresh.
     fn new(gpus: usize, cores: usize, is_fresh: bool) -> Self {
         let used = if is_fresh { 0 } else { COMPRESSED };
         let servers = || (0..gpus).map(|_| Server { used, ..Server::default() }).collect();
@@ -211,7 +217,8 @@ impl Machine {
         }
     }
 
-    /// Returns the pictures a second that the schedule reaches with so many pictures of a mix, from the first fifth to the last.
+    /// Returns the pictures per second that the schedule reaches with this many pictures of a mix,
+    /// from the first fifth to the last.
     fn run(mut self, mix: &[Costs], pictures: usize) -> f64 {
         let (mut finished, mut begun) = (0, 0.0);
         while finished < pictures {
@@ -227,7 +234,7 @@ impl Machine {
         unreachable!("four fifths come before all")
     }
 
-    /// Returns how many pictures of a mix the cores do alone in the first seconds.
+    /// Returns the number of pictures of a mix that the cores do alone in the first seconds.
     fn by_cores_within(mut self, seconds: f64, mix: &[Costs]) -> usize {
         let mut count = 0;
         while self.now < seconds {
@@ -236,7 +243,8 @@ impl Machine {
         count
     }
 
-    /// Begins what can be begun, and lets time pass until the next step ends; returns where the picture was done whose last that was.
+    /// Begins all pictures and steps that it can, and lets time pass until the next step ends. If
+    /// that was the last of a picture, returns its place.
     fn turn(&mut self, mix: &[Costs], pictures: usize) -> Option<Place> {
         while self.next < pictures && self.busy[0] < self.cores {
             let costs = mix[self.next % mix.len()];
@@ -338,7 +346,8 @@ impl Machine {
         self.computing.add(self.done_each + time, work);
     }
 
-    /// Lets time pass until the next step ends; returns where the picture was done whose last that was.
+    /// Lets time pass until the next step ends. If that was the last of a picture, returns its
+    /// place.
     fn advance(&mut self) -> Option<Place> {
         let threads = self.computing.0.len();
         let speed = (self.cores as f64 / threads.max(1) as f64).min(1.0);
@@ -440,7 +449,7 @@ fn every_machine_comes_near_to_what_it_could_do_at_best() {
 #[test]
 fn cores_go_on_while_the_fresh_slots_of_gpus_are_filled() {
     for (gpus, cores) in [(1, 16), (2, 32), (4, 64)] {
-        // If they did nothing else, filling all slots would take them a second.
+        // If they did no other work, filling all slots would take them a second.
         let alone = 0.5 * cores as f64 / JPEG.cpu.iter().sum::<f64>();
         let done = Machine::new(gpus, cores, true).by_cores_within(0.5, &[JPEG]);
         assert!(done as f64 >= 0.3 * alone, "{gpus} GPUs, {cores} cores: {done} pictures, not {alone:.0}");

@@ -1,8 +1,10 @@
-//! Which workers start: a pure function of how long the rest of the work is going to last, and of what a start was measured to cost.
+//! The decision which workers start: a pure function of the expected time for the rest of the work,
+//! and of the measured cost of a start.
 //!
-//! A worker takes a second or more to start, and slows down whatever works meanwhile. So workers for pixels start one GPU after the other, as
-//! far as each is likely to gain clearly more than that; and of those for JPEGs as many at once as are estimated to finish the work first,
-//! because whoever starts later holds up those that work.
+//! A worker takes a second or more to start, and slows down all other work meanwhile. Therefore
+//! workers for pixels start one GPU after the other, as far as each is likely to gain clearly more
+//! than that; and as many workers for JPEGs start at once as are estimated to finish the work
+//! first, because a later start holds up the working ones.
 
 mod jpegs;
 
@@ -12,50 +14,53 @@ use codec::{BlockCoder, Format, JpegCoder};
 use equalize::{Depth, Layout, Method};
 pub use jpegs::Jpegs;
 
-/// How long a worker for pixels takes to start, in seconds: the driver takes 0.3 to 0.45, a context 0.13.
+/// How long a worker for pixels takes to start, in seconds: the driver takes 0.3 to 0.45, a context
+/// 0.13.
 const START_OF_LANES: f64 = 0.7;
 
-/// How much work the start of a GPU's worker for pixels keeps the cores from, in seconds, of the first and of any other; and how much each of the
-/// others adds to what all do: files in memory go in and out of the page cache no faster. Measured on 16-bit CLAHE with 64 cores.
+/// The work that the start of a GPU's worker for pixels keeps the cores from, in seconds, for the
+/// first and for any other; and the share that each of the others adds to the throughput of all:
+/// files in memory go in and out of the page cache no faster. Measured on 16-bit CLAHE with 64
+/// cores.
 const LOST_BY_FIRST_LANES: f64 = 0.2;
 const LOST_BY_MORE_LANES: f64 = 0.4;
 const GAIN_OF_MORE_LANES: f64 = 0.15;
 
-/// So many times what a start costs the others it has to save.
+/// The factor by which a worker's saving has to exceed the cost of its start.
 const CLEARLY: f64 = 2.0;
 
-/// A GPU for pixels has enough to do only if there are so many cores for it. Measured: on two GPUs, 32 cores gain nothing, 64 an eighth; and
-/// 64 lose by four.
+/// The number of cores that keep a GPU for pixels busy. Measured: on two GPUs, 32 cores gain no
+/// time, 64 an eighth; and 64 lose by four.
 const CORES_OF_LANES: usize = 32;
 
-/// A GPU pays if equalizing takes at least this share of the processor time; otherwise handing pictures to it and taking them back costs as
-/// much as the work that it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two
-/// fifths.
+/// A GPU pays if equalizing takes at least this share of the processor time; otherwise handing
+/// pictures to it and taking them back costs as much as the work that it takes over. Measured with
+/// 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two fifths.
 const WORTH_A_GPU: f64 = 1.0 / 3.0;
 
-/// What the fastest of the measured cores take to decode, equalize and encode pictures, in nanoseconds: per pixel of a JPEG, and per byte
-/// of samples in a format without compression, where a GPU pays.
+/// The time of the fastest measured cores to decode, equalize and encode pictures, in nanoseconds:
+/// per pixel of a JPEG, and per byte of samples in a format without compression, where a GPU pays.
 const JPEG_PIXEL: f64 = 7.0;
 const PLAIN_BYTE: f64 = 2.0;
 
-/// The same per pixel of JPEG 2000, most of which is decoding.
+/// The same per pixel of JPEG 2000, mostly for decoding.
 const CODESTREAM_PIXEL: f64 = 60.0;
 
 /// The same per byte of samples of a TIFF that is inflated; deflating takes longer than that again.
 const INFLATED_BYTE: f64 = 4.0;
 
-/// So long that a GPU pays for a single one.
+/// A time so long that a GPU pays for a single picture.
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// The same per byte of a JPEG's file. A photograph has six pixels in it, or more.
 const JPEG_BYTE: f64 = 6.0 * JPEG_PIXEL;
 
-/// Numbers of workers: those that have started or are to start, or those of them that work or were given up.
+/// Numbers of workers: started or to be started, or among these the working and the given-up ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workers {
     /// For JPEGs: the first of each GPU, in turn, then the second of each.
     pub engines: usize,
-    /// For pixels, one a GPU.
+    /// For pixels, one per GPU.
     pub lanes: usize,
 }
 
@@ -63,8 +68,8 @@ impl Workers {
     /// As many as there may be.
     pub const ALL: Self = Self { engines: usize::MAX, lanes: usize::MAX };
 
-    /// Returns the workers of a machine that are to start when these have started, `settled` of them work or were given up, and the rest of
-    /// the work will last so long at the present rate.
+    /// Returns the workers of a machine that are to start when these have started, `settled` of
+    /// them work or were given up, and the rest of the work will last so long at the present rate.
     pub fn with_more(self, settled: Self, machine: Jpegs, rest: Duration) -> Self {
         let are_engines_settled = settled.engines >= self.engines;
         let engines = if are_engines_settled { machine.best(self.engines, rest) } else { self.engines };
@@ -83,12 +88,13 @@ impl Workers {
     }
 }
 
-/// Returns whether a worker for pixels pays that keeps the others from so much work and adds this share of what all do.
+/// Returns whether a worker for pixels pays that keeps the others from this much work and adds this
+/// share to the throughput of all.
 fn lanes_pay(lost: f64, share: f64, rest: Duration) -> bool {
     rest.as_secs_f64() >= START_OF_LANES + CLEARLY * lost / share
 }
 
-/// Returns whether the first worker for pixels pays for a rest of the work that lasts so long.
+/// Returns whether the first worker for pixels pays for a rest of the work that lasts this long.
 pub fn lanes_pay_at_all(rest: Duration) -> bool {
     lanes_pay(LOST_BY_FIRST_LANES, 1.0, rest)
 }
@@ -98,17 +104,18 @@ pub fn engines_pay_at_all(cores: usize, coder: JpegCoder, rest: Duration) -> boo
     Jpegs { gpus: 1, cores, coder }.best(0, rest) > 0
 }
 
-/// Returns of how many GPUs workers for pixels may start, of so many beside so many cores.
+/// Returns the number of GPUs that workers for pixels may start on, with this many GPUs and cores.
 pub fn most_lanes(gpus: usize, cores: usize) -> usize {
     gpus.min(cores.div_ceil(CORES_OF_LANES))
 }
 
-/// Returns the least that the cores take for a JPEG that a GPU could decode.
+/// Returns the least time that the cores take for a JPEG that a GPU could decode.
 pub fn least_time_of_jpeg(layout: &Layout) -> Duration {
     Duration::from_nanos((JPEG_PIXEL * layout.pixels() as f64) as u64)
 }
 
-/// Returns the least that the cores take for a picture in JPEG 2000; a long time for one that they cannot decode.
+/// Returns the least time that the cores take for a picture in JPEG 2000; a long time for one that
+/// they cannot decode.
 pub fn least_time_of_codestream(layout: &Layout, coder: BlockCoder) -> Duration {
     match coder {
         BlockCoder::Usual => Duration::from_nanos((CODESTREAM_PIXEL * layout.pixels() as f64) as u64),
@@ -116,13 +123,13 @@ pub fn least_time_of_codestream(layout: &Layout, coder: BlockCoder) -> Duration 
     }
 }
 
-/// Returns the least that the cores take for a picture whose strips or tiles they inflate.
+/// Returns the least time that the cores take for a picture with strips or tiles that they inflate.
 pub fn least_time_of_streams(layout: &Layout) -> Duration {
     Duration::from_nanos((INFLATED_BYTE * layout.bytes() as f64) as u64)
 }
 
-/// Returns the least that the cores take for a picture that is read and written in these formats, if its pixels are known to be worth a GPU;
-/// otherwise nothing.
+/// Returns the least time that the cores take for a picture that is read and written in these
+/// formats, if its pixels are known to be worth a GPU; otherwise 0.
 pub fn least_time(formats: [Format; 2], layout: &Layout, method: Method) -> Duration {
     let is_plain = formats.iter().all(|format| matches!(format, Format::Pnm | Format::Bmp));
     let is_worth_lanes = layout.depth == Depth::Sixteen || matches!(method, Method::Clahe(_));
@@ -130,12 +137,12 @@ pub fn least_time(formats: [Format; 2], layout: &Layout, method: Method) -> Dura
     Duration::from_nanos((each * layout.bytes() as f64) as u64)
 }
 
-/// Returns how long so many cores take for JPEGs whose files have so many bytes.
+/// Returns how long this many cores take for JPEGs in files of this many bytes.
 pub fn time_of_jpegs(bytes: u64, cores: usize) -> Duration {
     seconds(JPEG_BYTE * 1e-9 * bytes as f64 / cores.max(1) as f64)
 }
 
-/// Returns how long `pictures` last that take a core this long each, with so many cores.
+/// Returns how long `pictures` last that take a core this long each, with this many cores.
 pub fn time_on_cores(each: Duration, pictures: usize, cores: usize) -> Duration {
     seconds(each.as_secs_f64() * pictures as f64 / cores.min(pictures).max(1) as f64)
 }
@@ -145,12 +152,13 @@ pub fn time_at_rate(pictures: usize, done: usize, took: Duration) -> Duration {
     seconds(took.as_secs_f64() * pictures as f64 / done as f64)
 }
 
-/// Returns whether GPUs pay for pictures of which the lanes took this much of `all` seconds of processor time.
+/// Returns whether GPUs pay for pictures that the lanes took this much of `all` seconds of
+/// processor time for.
 pub fn lanes_take_much(lanes: Duration, all: f64) -> bool {
     lanes.as_secs_f64() >= WORTH_A_GPU * all
 }
 
-/// Returns a time that may be longer than can be told.
+/// Returns a duration, at most the longest that the type can hold.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
@@ -167,7 +175,8 @@ mod tests {
         Jpegs { gpus, cores, coder: JpegCoder::NvJpeg }
     }
 
-    /// Returns how many workers are to start, one after the other, while the rest lasts so many seconds.
+    /// Returns how many workers are to start, one after the other, while the rest lasts so many
+    /// seconds.
     fn one_by_one(gpus: usize, rest: f64) -> Workers {
         let more = |workers: Workers| workers.with_more(workers, machine(gpus, 16), seconds(rest));
         (0..20).fold(Workers::default(), |workers, _| more(workers))

@@ -1,4 +1,4 @@
-//! Which of the inputs that were found become jobs, and which are skipped or refused.
+//! Decides which of the inputs that were found become jobs, and which are skipped or refused.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use crate::source::stop::Stop;
 /// Turns candidates into jobs, skips and refusals.
 ///
 /// # Errors
-/// When a store does not tell which outputs are there.
+/// When a store does not answer which outputs exist.
 pub(super) fn plan(
     candidates: Vec<Candidate>,
     settings: &Settings,
@@ -70,9 +70,10 @@ pub(super) fn plan(
     Ok(())
 }
 
-/// Keeps the first of several paths to the same file with the same output: `inbox inbox/a.png` means each picture once. If there are no
-/// outputs, links to the same file are separate pictures, just as they are when each has its own output. A file that is `named` by any of
-/// the paths stays so.
+/// Keeps the first of several paths to the same file with the same output: `inbox inbox/a.png`
+/// means each picture once. If there are no outputs, links to the same file are separate pictures,
+/// just as they are when each has its own output. A file that is `named` by any of the paths stays
+/// so.
 fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
     let mut seen: HashMap<(Identity, PathBuf), usize> = HashMap::with_capacity(candidates.len());
     let mut kept: Vec<Candidate> = Vec::with_capacity(candidates.len());
@@ -109,8 +110,9 @@ struct Sharer {
     separable: bool,
 }
 
-/// Returns for each candidate another input that has the same output, if there is one. Where the output's file system ignores case, names
-/// that differ in nothing else are the same; whether it does is not asked in a dry run, because a file has to be created for that.
+/// Returns for each candidate another input that has the same output, if there is one. Where the
+/// output's file system ignores case, names that differ only in case are the same; a dry run does
+/// not test for that, because the test creates a file.
 fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<Sharer>> {
     let mirrors = settings.naming == Naming::Mirror && !settings.prefix_folder;
     let pairs = candidates.iter().zip(numbers_of_sharers(candidates, settings));
@@ -137,7 +139,8 @@ fn numbers_of_sharers(candidates: &[Candidate], settings: &Settings) -> Vec<Opti
     }
 }
 
-/// Returns for each candidate the number of another whose output has the same key, if there is one.
+/// Returns for each candidate the number of another with the same key of its output, if there is
+/// one.
 fn sharing<'c>(candidates: &'c [Candidate], key: impl Fn(&'c Path) -> Cow<'c, OsStr>) -> Vec<Option<usize>> {
     let mut by_key: HashMap<Cow<'c, OsStr>, Vec<usize>> = HashMap::with_capacity(candidates.len());
     let with_output = candidates.iter().enumerate().filter(|(_, one)| !one.output.as_os_str().is_empty());
@@ -153,7 +156,8 @@ fn sharing<'c>(candidates: &'c [Candidate], key: impl Fn(&'c Path) -> Cow<'c, Os
     shared
 }
 
-/// Returns what file systems that ignore case make of a path. Those of Windows also drop dots and blanks at a name's end.
+/// Returns a path as file systems that ignore case compare it. Those of Windows also drop dots and
+/// blanks at a name's end.
 fn folded(path: &Path) -> OsString {
     match path.to_str() {
         Some(text) => text.to_lowercase().trim_end_matches(['.', ' ']).into(),
@@ -172,7 +176,7 @@ fn replaces_one_of(inputs: &HashSet<Identity>, output: &Path, naming: &Naming) -
     there.is_some_and(|metadata| inputs.contains(&Identity::of(&metadata)))
 }
 
-/// Returns what standard output is, if it is a file.
+/// Returns the metadata of standard output, if it is a file.
 fn standard_output_file() -> Option<Metadata> {
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
     stdout.metadata().ok().filter(Metadata::is_file)

@@ -20,19 +20,19 @@ pub(super) struct Found {
     /// Its path below the input folder.
     pub(super) below: PathBuf,
     pub(super) named: bool,
-    /// What its output is to look like.
+    /// The settings that decide how its output looks.
     pub(super) settings: Result<Arc<PictureSettings>, Arc<FolderError>>,
     pub(super) identity: Identity,
     pub(super) state: InputState,
     pub(super) spooled: Option<Spooled>,
     pub(super) object: Option<Arc<Object>>,
     pub(super) image: Option<Arc<StoredImage>>,
-    /// The name of what says that it is an image, if it is a folder that is one.
+    /// The name of the document that makes it an image, if it is a folder.
     pub(super) document: Option<&'static str>,
 }
 
 impl Found {
-    /// Returns where its output goes, an empty path if it has none.
+    /// Returns the place of its output, an empty path if it has none.
     pub(super) fn output(&self, settings: &Settings, prefixes: &Prefixes) -> PathBuf {
         // Without settings it has no output, and fails.
         let target = &self.settings.as_ref().unwrap_or(&settings.picture).target;
@@ -48,7 +48,7 @@ impl Found {
         }
     }
 
-    /// Returns the input folder; that of a file given by name is the folder it lies in.
+    /// Returns the input folder; for a file given by name, its parent folder.
     pub(super) fn root(&self) -> Option<&Path> {
         root_of(&self.input, &self.below)
     }
@@ -61,7 +61,8 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns what tells that the output is there, if that is in object storage: the output, or what says that it is an image.
+    /// Returns the object that shows that the output exists, if that is in object storage: the
+    /// output, or the document that makes it an image.
     pub(super) fn telling(&self) -> Cow<'_, Path> {
         match self.found.document {
             None => Cow::Borrowed(&self.output),
@@ -69,7 +70,8 @@ impl Candidate {
         }
     }
 
-    /// Returns what distinguishes it from other paths to the same file: its output, or if it has none, its own absolute path.
+    /// Returns the path that distinguishes it from other paths to the same file: its output, or if
+    /// it has none, its own absolute path.
     pub(super) fn place(&self) -> PathBuf {
         if !self.output.as_os_str().is_empty() {
             return self.output.clone();

@@ -1,4 +1,5 @@
-//! OME-Zarr images among the objects below a folder: each is all objects below the one that says so.
+//! OME-Zarr images among the objects below a folder: each is all objects below the folder with its
+//! document.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use codec::IMAGE_DOCUMENTS;
 /// An image.
 #[derive(Debug)]
 pub(super) struct ListedImage {
-    /// The name of the object that says that it is one.
+    /// The name of the object that makes it an image.
     pub(super) document: &'static str,
     /// The state of its objects.
     pub(super) state: ObjectsState,
@@ -24,8 +25,9 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Finds the images of a listing; `says_image` tells of the name of an object whether it says that it is in one, and is not asked of any in an
-    /// image that lies around it.
+    /// Finds the images of a listing. `says_image` returns whether the object of this name is an
+    /// image's document, and is not called for objects inside an image that was already found
+    /// around them.
     ///
     /// # Errors
     /// Those of `says_image`.
@@ -63,7 +65,7 @@ impl Images {
         }
     }
 
-    /// Returns the folder of the image that an object is in, and its path below that.
+    /// Returns the folder of an object's image, and its path below that.
     pub(super) fn folder_of<'k>(&self, key: &'k str) -> Option<(&'k str, &'k str)> {
         if self.by_folder.is_empty() {
             return None;
@@ -84,7 +86,7 @@ impl Images {
     }
 }
 
-/// Returns the folder of an object, and its name, if that is the name of what may say that it is in an image.
+/// Returns the folder of an object, and its name, if that is the name of an image's document.
 fn document_of(key: &str) -> Option<(&str, &'static str)> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     IMAGE_DOCUMENTS.into_iter().find(|document| *document == name).map(|document| (folder, document))

@@ -20,24 +20,25 @@ use crate::source::plan::Skip;
 use crate::source::stop::Stop;
 use codec::{Format, LONGEST_DOCUMENT};
 
-/// With no more outputs than this, each is asked for; with more, the output folder is listed first: a listing tells of a thousand at once.
+/// With up to this many outputs, each is requested; with more, the output folder is listed first: a
+/// listing returns a thousand at once.
 const ASKED: usize = 500;
 
-/// The most folders beside one that is not there that are named.
+/// The most folders to name that are close to a missing one.
 const NAMED: usize = 3;
 
 /// Returns the URL of a path, if it is one.
 ///
 /// # Errors
-/// When it is one of something else than object storage.
+/// When it is a URL of another kind than object storage.
 pub(super) fn url_of(path: &Path) -> Result<Option<Url>, Error> {
     let url = store::is_url(path).then(|| Url::parse(path)).transpose();
     url.map_err(|why| Error::Usage(why.to_string()))
 }
 
-/// Returns why an output cannot have its name in object storage, if that is where it goes.
+/// Returns why an output cannot have its name in object storage, if it goes there.
 pub(super) fn unnameable(output: &Path) -> Option<String> {
-    // A URL in the name of a file that is not UTF-8 is none by itself.
+    // A URL in the name of a file that is not UTF-8 is not recognized as one.
     let lossy = output.to_string_lossy();
     if !store::is_url(Path::new(&*lossy)) {
         return None;
@@ -45,13 +46,14 @@ pub(super) fn unnameable(output: &Path) -> Option<String> {
     Url::parse(output).err().map(|why| why.to_string())
 }
 
-/// Returns whether a URL is that of one picture, going by its name. An OME-Zarr image is a folder.
+/// Returns whether a URL is that of one picture, by its name. An OME-Zarr image is a folder.
 pub(super) fn names_picture(url: &Path) -> bool {
     let is_object = !url.as_os_str().as_bytes().ends_with(b"/") && Format::of_name(url) != Some(Format::Zarr);
     is_object && promises_a_picture(url)
 }
 
-/// Returns the input folders in object storage that lie in the output folder, each with its path below that.
+/// Returns the input folders in object storage that lie in the output folder, each with its path
+/// below that.
 pub(super) fn inputs_inside(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
     let Ok(Some(out)) = url_of(&settings.out) else { return Vec::new() };
     let inside = settings.inputs.iter().filter_map(|input| {
@@ -102,7 +104,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Takes the objects below this URL. Returns whether there is anything.
+    /// Takes the objects below this URL. Returns whether there are any.
     fn listing(&mut self, input: &Path, bucket: &Bucket, folder: &Url) -> Result<bool, store::Error> {
         let mut fault = None;
         let listed = bucket.list(folder).take_while(|_| !self.stop.asked());
@@ -137,7 +139,7 @@ impl Search<'_> {
         fault.map_or(Ok(is_there), Err)
     }
 
-    /// Returns whether an object says that it is in an image, in a folder that is to be searched.
+    /// Returns whether an object is an image's document, in a folder that is to be searched.
     ///
     /// # Errors
     /// That of the bucket. An object that cannot be read fails by itself.
@@ -190,7 +192,7 @@ impl Search<'_> {
         });
     }
 
-    /// Says of a folder that it has the name of an image and is none, unless images lie below it.
+    /// Reports a folder that has the name of an image and is none, unless images lie below it.
     fn no_image(&mut self, folder: &Path, images: &Images, left_out: &mut HashSet<PathBuf>) {
         let is_plate = Url::parse(folder).is_ok_and(|url| images.has_below(url.key()));
         if !is_plate && left_out.insert(folder.to_owned()) {
@@ -199,7 +201,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the path below an input folder of an object that is to be taken. `left_out` are the names that were told of.
+    /// Returns the path below an input folder of an object that is to be taken. `left_out` are the
+    /// names that were reported.
     fn wanted(
         &mut self,
         url: &Url,
@@ -209,7 +212,8 @@ impl Search<'_> {
         left_out: &mut HashSet<PathBuf>,
     ) -> Option<PathBuf> {
         let below = PathBuf::from(url.below(folder)?);
-        // A name with a slash at its end makes a folder be seen in some programs. It comes without the slash.
+        // A name with a slash at its end marks a folder for some programs. It comes without the
+        // slash.
         let is_marker = below.as_os_str().is_empty() || size == 0 && !promises_a_picture(&below);
         if is_marker || self.out_url.as_ref().is_some_and(|out| url.is_in(out)) {
             return None;
@@ -226,7 +230,8 @@ impl Search<'_> {
         None
     }
 
-    /// Decides about an object below an input folder, and says whether about its name or that of a folder above it.
+    /// Decides about an object below an input folder. Also returns the path that the decision is
+    /// about: its own, or that of a folder above it.
     fn choice<'b>(&self, below: &'b Path) -> (Choice, &'b Path) {
         if let Some(refused) = below.parent().and_then(|folder| self.refused_folder(folder)) {
             return refused;
@@ -235,7 +240,8 @@ impl Search<'_> {
         (choice, below)
     }
 
-    /// Decides about a folder below an input folder and those above it. Returns the outermost that is not searched.
+    /// Decides about a folder below an input folder and the folders above it. Returns the outermost
+    /// that is not searched.
     fn refused_folder<'b>(&self, folder: &'b Path) -> Option<(Choice, &'b Path)> {
         let mut folders: Vec<&Path> = folder.ancestors().collect();
         // The last one is empty.
@@ -263,18 +269,20 @@ impl Search<'_> {
     }
 }
 
-/// Returns the outermost folder of an object's that is an OME-Zarr image, or a plate of such, judging by its name.
+/// Returns the outermost folder of an object that is an OME-Zarr image, or a plate of images,
+/// judging by its name.
 fn image_folder_of(object: &Path) -> Option<&Path> {
     let is_one = |folder: &&Path| folder.extension().is_some_and(|extension| extension == "zarr");
     object.ancestors().skip(1).filter(is_one).last()
 }
 
-/// The outputs that are in object storage already.
+/// The outputs that are already in object storage.
 #[derive(Default)]
 pub(super) struct Outputs(HashMap<PathBuf, Stored>);
 
 impl Outputs {
-    /// Finds those of these candidates. Without outputs in object storage, nothing is asked.
+    /// Finds the existing outputs of these candidates. Without outputs in object storage, there is
+    /// no request.
     ///
     /// # Errors
     /// When there is no answer.
@@ -286,7 +294,7 @@ impl Outputs {
         let bucket = settings.storage.bucket(&out).map_err(unusable)?;
         let ours = (candidates.iter())
             .filter(|one| settings.shard.is_none_or(|shard| shard.takes(&one.found.below)));
-        // What cannot be a name there fails.
+        // Outputs with invalid names fail.
         let urls = ours.filter_map(|one| Url::parse(&one.telling()).ok());
         let mut urls: Vec<Url> = urls.collect();
         let mut outputs = Self::default();
@@ -294,7 +302,7 @@ impl Outputs {
             let wanted: HashSet<&str> = urls.iter().map(Url::key).collect();
             let mut listed = HashMap::new();
             for entry in bucket.list(&out).take_while(|_| !stop.asked()) {
-                // Outputs have names that can be used.
+                // Outputs have valid names.
                 let Listed::Object(entry) = entry.map_err(unusable)? else { continue };
                 if wanted.contains(entry.key.as_str()) {
                     listed.insert(entry.key.clone(), entry);
@@ -318,7 +326,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Returns what is at the place of an output.
+    /// Returns the object in the place of an output.
     pub(super) fn take(&mut self, output: &Path) -> Option<Stored> {
         if self.0.is_empty() {
             return None;
@@ -333,7 +341,7 @@ fn path_of(url: &Url) -> PathBuf {
     url.to_string().into()
 }
 
-/// Says that there is nothing below a folder, and which folders are near.
+/// Returns a message that there are no objects below a folder, with similar folders.
 fn nothing_below(input: &Path, bucket: &Bucket, folder: &Url) -> String {
     let nothing = format!("there is nothing below {}", Shown(input));
     let (beside, missing) = beside(bucket, folder);
@@ -351,12 +359,13 @@ fn nothing_below(input: &Path, bucket: &Bucket, folder: &Url) -> String {
     }
 }
 
-/// Returns the folders in the innermost folder above one that has any, and the name that is missing there.
+/// Returns the folders in the innermost folder above one that has any, and the name that is missing
+/// there.
 fn beside(bucket: &Bucket, folder: &Url) -> (Vec<String>, String) {
     let mut key = folder.key();
     while !key.is_empty() {
         let (above, missing) = key.rsplit_once('/').unwrap_or(("", key));
-        // That there is nothing is told in any case.
+        // On an error, the message is shorter.
         let there = bucket.folders(&bucket.url(above)).unwrap_or_default();
         if !there.is_empty() {
             return (there, missing.to_owned());

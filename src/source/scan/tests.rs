@@ -45,8 +45,8 @@ impl Case {
         scan(&Settings::resolve(self.written.clone(), request).unwrap(), &Stop::default())
     }
 
-    /// Scans, and returns the jobs as "input -> output", the skips and the failures as "input: why", with all paths relative to the folder
-    /// of the case.
+    /// Scans, and returns the jobs as "input -> output", the skips and the failures as "input:
+    /// why", with all paths relative to the folder of the case.
     fn scan(&self, inputs: &[&str], out: &str) -> Scanned {
         let plan = self.try_scan(inputs, out).unwrap();
         let numbers: Vec<_> = plan.jobs.iter().map(|job| job.number).collect();

@@ -1,4 +1,5 @@
-//! What becomes of samples that are no levels, slow and plain: from little-endian bytes to little-endian bytes.
+//! A model for samples that are not levels, slow and plain: from little-endian bytes to
+//! little-endian bytes.
 
 use std::sync::OnceLock;
 
@@ -62,15 +63,16 @@ pub(super) fn sample((format, bits): Kind, value: f64) -> Vec<u8> {
     }
 }
 
-/// The levels of a picture's colours; which pixels are hidden, and which of them stay; and the values of the lowest and highest level.
+/// The levels of a picture's colours; the flags of each pixel: hidden, and unchanged; and the
+/// values of the lowest and highest level.
 type Levels = (Vec<u32>, Vec<(bool, bool)>, (f64, f64));
 
-/// How a picture is processed.
+/// The way a picture is processed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
     pub(super) kind: Kind,
     pub(super) colours: usize,
-    /// What the sample behind the colours is, as TIFF's tag ExtraSamples says.
+    /// The kind of the sample after the colours, as TIFF's tag ExtraSamples gives it.
     pub(super) extra: Option<u16>,
     pub(super) no_data: Option<f64>,
     pub(super) range: Option<(f64, f64)>,
@@ -161,7 +163,8 @@ impl How {
         made
     }
 
-    /// Returns the sample of a level, which is not the no-data value: the next up, or down from the top.
+    /// Returns the sample of a level, which is not the no-data value: the next up, or down from the
+    /// top.
     fn avoiding(self, level: u32, sample_of: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
         let is_none = |sample: &Vec<u8>| self.no_data == Some(value(self.kind, sample));
         let up = (level..=self.top()).map(&sample_of).find(|sample| !is_none(sample));
@@ -169,7 +172,7 @@ impl How {
             .unwrap_or(sample_of(level))
     }
 
-    /// Returns the layout of the levels of a picture, of which some pixels are hidden or not.
+    /// Returns the layout of the levels of a picture with or without hidden pixels.
     pub(super) fn layout(self, width: u32, height: u32, hides: bool) -> Layout {
         let pixel = match (self.colours, hides || self.extra == Some(2)) {
             (1, false) => Pixel::Gray,

@@ -1,4 +1,5 @@
-//! The no-data level: pixels without data keep it, and no other pixel gets it, whatever levels a method leaves in the slot.
+//! The no-data level: pixels without data keep it, and no other pixel gets it, whatever levels a
+//! method leaves in the slot.
 
 use codec::{Decoded, Format, Range, Target};
 use equalize::Depth;
@@ -15,7 +16,7 @@ fn beside(level: u16, top: u16) -> u16 {
     if level == top { level - 1 } else { level + 1 }
 }
 
-/// Returns what is written of a pixel for which a method found the levels `made`.
+/// Returns the output for a pixel with the levels `made` by a method.
 fn expected(source: &[u16], made: &[u16], none: u16, top: u16) -> Vec<u16> {
     let avoid = |&level: &u16| if level == none { beside(none, top) } else { level };
     let some = source.iter().filter(|&&level| level == none).count();
@@ -112,7 +113,7 @@ fn of_fewer_bits_no_pixel_gets_what_the_level_becomes() {
         let found = raster(&encode(&decoded, slot, &target).unwrap(), 300, Depth::Eight);
         let (source, made): (Vec<_>, Vec<_>) =
             source.iter().zip(&made).map(|(&source, &made)| (eight(source), eight(made))).unzip();
-        // What was another level before it was rounded is data.
+        // A pixel that had another level before rounding has data.
         let hole = |at: usize| at.is_multiple_of(3);
         let expected: Vec<u16> = (0..300)
             .map(|at| match made[at] {
@@ -180,7 +181,7 @@ fn a_tiff_states_the_level_that_pixels_without_data_have_in_it() {
     assert!(samples_of(&written, how) == picture);
 }
 
-/// Samples of any kind whose pixels lack data at every fifth.
+/// Returns samples of any kind, with every fifth pixel lacking data.
 fn with_holes(how: How, value: f64, none: f64) -> Vec<u8> {
     let of = |at: usize| if at.is_multiple_of(5) { none } else { value };
     (0..WIDTH * HEIGHT * how.colours).flat_map(|at| model::sample(how.kind, of(at / how.colours))).collect()
@@ -189,7 +190,8 @@ fn with_holes(how: How, value: f64, none: f64) -> Vec<u8> {
 #[test]
 fn samples_that_are_no_levels_avoid_the_value_too() {
     for kind in KINDS {
-        // The levels of a range from 0 to 65,535 are their values; those of short integers begin with the least.
+        // The levels of a range from 0 to 65,535 are their values; those of short integers begin
+        // with the least.
         let (least, top): (i32, i32) = match kind {
             (2, 8) => (-128, 127),
             (2, 16) => (-32_768, 32_767),
@@ -230,7 +232,7 @@ fn where_such_samples_become_levels_pixels_without_data_have_one_of_their_own() 
     for (format, eight_bit) in [(Format::Png, false), (Format::Png, true), (Format::Tiff, true)] {
         let target = Target { format: Some(format), eight_bit, ..TARGET };
         let (mut decoded, mut slot) = decode(&tiff(how, &picture, PLAIN), &target).unwrap();
-        // As CLAHE blends what is about them.
+        // As CLAHE blends the levels around them.
         let made: Vec<u16> = (0..WIDTH * HEIGHT).map(|at| if at % 5 == 0 { 300 } else { 0 }).collect();
         replace(&decoded, &mut slot, &made);
         decoded.reduce_depth(&mut slot, &target);

@@ -8,7 +8,7 @@ const GDAL_NODATA: u16 = 42113;
 const IMAGEJ_LENGTHS: u16 = 50838;
 const IMAGEJ: u16 = 50839;
 
-/// Returns what is written for a plain file with these tags.
+/// Returns the output for a plain file with these tags.
 fn written(form: Form, more: &[(u16, Vec<u32>)]) -> Vec<u8> {
     let file = form.file(&form.samples(), |tags| {
         tags.extend(more.iter().cloned());
@@ -23,7 +23,7 @@ fn bytes(text: &[u8]) -> Vec<u32> {
     text.iter().map(|&byte| byte.into()).collect()
 }
 
-/// A text as SHORTs, the type that the files here have for it.
+/// Returns a text as SHORTs, the type that the files here have for it.
 pub(super) fn pairs(text: &[u8]) -> Vec<u32> {
     text.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair).into()).collect()
 }

@@ -1,4 +1,4 @@
-//! TIFFs whose strips or tiles are JPEGs, against the same JPEGs decoded by themselves.
+//! TIFFs with JPEGs as strips or tiles, against the same JPEGs decoded by themselves.
 
 use codec::{CodecError, Format, Target};
 use equalize::colour::Gray;
@@ -32,7 +32,8 @@ fn waves(channels: usize, width: usize, height: usize) -> Vec<u8> {
     (0..width * height * channels).map(|i| level(i) as u8).collect()
 }
 
-/// Splits a JPEG into its segments after SOI, up to and including SOS, and the entropy-coded data with the EOI marker.
+/// Splits a JPEG into its segments after SOI, up to and including SOS, and the entropy-coded data
+/// with the EOI marker.
 fn segments(jpeg: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let (mut found, mut rest) = (Vec::new(), &jpeg[2..]);
     loop {

@@ -7,7 +7,7 @@ use super::{
     encode, first, pixels,
 };
 
-/// Changes to the lengths of strips: none, and zeros.
+/// Changes to the lengths of strips: left out, and zeros.
 const UNTOLD: [fn(&mut Tags); 2] = [
     |tags| tags.retain(|(tag, _)| *tag != LENGTHS),
     |tags| tags.iter_mut().filter(|(tag, _)| *tag == LENGTHS).for_each(|(_, lengths)| lengths.fill(0)),

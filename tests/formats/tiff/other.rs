@@ -1,4 +1,4 @@
-//! A channel besides the colours that is not declared as alpha.
+//! A channel in addition to the colours that is not declared as alpha.
 
 use codec::{Format, Remark, Target};
 use equalize::colour::Gray;
@@ -66,7 +66,7 @@ fn it_stays_when_colours_become_gray() {
     let written = encode(&decoded, slot, &target).unwrap();
     let [_, last] = apart(form, &form.samples());
     let expected: Vec<u8> = gray.iter().zip(&last).flat_map(|(&gray, &last)| [gray, last]).collect();
-    // The samples are stored behind the header.
+    // The samples are stored after the header.
     assert!(written[8..8 + expected.len()] == expected);
 }
 
@@ -142,7 +142,7 @@ fn several_channels_stay_as_they_were_behind_colours_or_alpha() {
         assert!(pixels(&decoded, &slot) == part(form, &form.samples(), 0..visible), "{form:?}");
         assert_eq!(decoded.remarks(&TARGET), [Remark::ChannelAsItWas]);
         let written = encode(&decoded, slot, &TARGET).unwrap();
-        // They are stored behind the header.
+        // They are stored after the header.
         assert!(written[8..8 + form.samples().len()] == form.samples(), "{form:?}");
         let png = Target { format: Some(Format::Png), ..TARGET };
         assert_eq!(decode(&file, &png).unwrap().0.remarks(&png), [Remark::WithoutChannel]);
@@ -168,7 +168,7 @@ fn alpha_may_lie_behind_others_and_goes_back_there() {
             colours.chunks(3).zip(&alpha).flat_map(|(colour, alpha)| [colour, &[*alpha]].concat()).collect();
         assert!(pixels(&decoded, &slot) == expected, "{kinds:?}");
         let written = encode(&decoded, slot, &TARGET).unwrap();
-        // The samples are stored behind the header.
+        // The samples are stored after the header.
         assert!(written[8..8 + samples.len()] == samples, "{kinds:?}");
         let (again, slot) = decode(&written, &TARGET).unwrap();
         assert!(again.layout == decoded.layout && pixels(&again, &slot) == expected, "{kinds:?}");

@@ -1,4 +1,4 @@
-//! Files with several pages: what the pages are to each other.
+//! Files with several pages: the relations between the pages.
 
 use std::cell::RefCell;
 use std::io::{Seek, Write};
@@ -13,7 +13,8 @@ const KIND: u16 = 254;
 const OLD_KIND: u16 = 255;
 const SUB_IFDS: u16 = 330;
 
-/// Returns a file of a picture whose first directory comes first, with pages of these tags behind everything.
+/// Returns a file of a picture that begins with its first directory and ends with pages of these
+/// tags.
 fn file(first: &[(u16, u32)], pages: &[(u16, u32)]) -> Vec<u8> {
     let add = |tags: &mut Tags, more: &[(u16, u32)]| {
         tags.extend(more.iter().map(|&(tag, value)| (tag, vec![value])));
@@ -53,7 +54,7 @@ fn what_accompanies_the_only_picture_is_left_out_and_told() {
         (&[][..], &[(KIND, 1)][..], &[Remark::WithoutOverviews][..]),
         (&[], &[(OLD_KIND, 2)], &[Remark::WithoutOverviews]),
         (&[], &[(KIND, 4)], &[Remark::WithoutMasks]),
-        // What calls itself a smaller version of nothing is the picture.
+        // A smaller version without a full-size picture is the picture.
         (&[(KIND, 1)], &[], &[]),
         (&[(KIND, 4)], &[], &[]),
         (&[(KIND, 1)], &[(KIND, 1)], &[Remark::WithoutOverviews]),
@@ -81,7 +82,8 @@ fn overviews_in_sub_directories_are_left_out_and_pictures_there_are_refused() {
     assert!(why.starts_with("a TIFF with further pictures in sub-directories"), "{why}");
 }
 
-/// Returns a file of two pages with the same samples and a palette. The first one alone is described.
+/// Returns a file of two pages with the same samples and a palette. The first one alone is
+/// described.
 fn described(text: &[u8]) -> Vec<u8> {
     const COLOUR_MAP: u16 = 320;
     let second = RefCell::new(Tags::new());

@@ -16,7 +16,7 @@ fn refusal(more: &[(u16, u32)]) -> Option<String> {
 #[test]
 fn camera_raw_files_are_refused() {
     let raws: [&[(u16, u32)]; 4] = [
-        // DNG, whose first directory is a preview; NEF and ARW; files without a preview.
+        // DNG, with a preview in its first directory; NEF and ARW; files without a preview.
         &[(330, 8), (50706, 1)],
         &[(254, 1), (271, 0), (330, 8)],
         &[(262, 32803), (271, 0)],
@@ -63,7 +63,7 @@ fn tiffs_that_resemble_raw_files_are_not_taken_for_raw() {
     assert_eq!(refusal(&[(271, 0)]), None);
     assert_eq!(refusal(&[(254, 1), (271, 0)]), None);
     assert_eq!(refusal(&[(50706, 1)]), None);
-    // Their sub-directories are none.
+    // They have invalid sub-directories.
     for tags in [&[(330, 8)][..], &[(254, 0), (271, 0), (330, 8)]] {
         assert!(refusal(tags).unwrap().contains("the directory of a page lies outside the file, or is none"));
     }

@@ -12,7 +12,7 @@ fn sample(x: usize, y: usize, kind: u32) -> u8 {
     ((y * 1009 + x) as u32 * 3 + kind).wrapping_mul(2_654_435_761).to_be_bytes()[0]
 }
 
-/// Returns what a pixel looks like.
+/// Returns the colour of a pixel.
 fn rgb(y: u8, cb: u8, cr: u8) -> [f64; 3] {
     let (y, cb, cr) = (f64::from(y), f64::from(cb) - 128.0, f64::from(cr) - 128.0);
     [y + 1.402 * cr, y - 0.344_136_286 * cb - 0.714_136_286 * cr, y + 1.772 * cb]

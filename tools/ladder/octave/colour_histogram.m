@@ -1,8 +1,10 @@
-% Counts the levels of each channel of a picture in bins, one sample at a time: the published MATLAB way, for comparison.
+% Counts the levels of each channel of a picture in bins, one sample at a time: the published MATLAB
+% way, for comparison.
 %
-% Written for GNU Octave after the description in a course report on colour histograms (M. Glukhova and E. Nepovinnykh, "Color histogram",
-% BM40A1400, Lappeenranta, 2017, section 3): width x height x channels consecutive steps, each of which adds to one bin. A bin has
-% floor(levels / bins) levels, so that the number of bins has to divide the number of levels.
+% Written for GNU Octave after the description in a course report on colour histograms (M. Glukhova
+% and E. Nepovinnykh, "Color histogram", BM40A1400, Lappeenranta, 2017, section 3): width x height x
+% channels consecutive steps, each adding to one bin. A bin has floor(levels / bins) levels: the
+% number of bins has to divide the number of levels.
 %
 % picture: height x width x channels; bits: of a sample. Returns bins x channels.
 function counts = colour_histogram(picture, bits, bins)

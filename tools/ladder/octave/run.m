@@ -1,4 +1,5 @@
-% Times colour_histogram on a file of samples, and writes its counts: octave-cli run.m PICTURE HEIGHT WIDTH CHANNELS BITS BINS COUNTS
+% Times colour_histogram on a file of samples, and writes its counts: octave-cli run.m PICTURE
+% HEIGHT WIDTH CHANNELS BITS BINS COUNTS
 arguments = argv();
 numbers = cellfun(@str2double, arguments(2:6));
 [height, width, channels, bits, bins] = num2cell(numbers){:};

@@ -19,15 +19,15 @@ const RUNG: f64 = 28.0;
 const BAR: f64 = 10.0;
 /// Height of the axis labels at the bottom.
 const FOOT: f64 = 36.0;
-/// Where the bars begin and end; the rungs' names are to the left of them.
+/// The left and the right end of the axis; the rungs' names are to the left of it.
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const MARGIN: f64 = 24.0;
 
-/// Room to the right of the longest bar, for the label with its time: the end of the axis as a multiple of that time.
+/// The end of the axis as a multiple of the longest time: room for the label of its bar.
 const HEADROOM: f64 = 4.0;
 
-/// The most characters of a reason that fit beside the names.
+/// The most characters of a reason that fit next to the names.
 const REASON_FITS: usize = 90;
 
 /// The kind of time that a bar shows.
@@ -87,7 +87,8 @@ impl<'a> Bars<'a> {
     }
 
     fn decades(&self) -> impl Iterator<Item = f64> + '_ {
-        // Each power is computed from its integer exponent, so that labels are round, without the error of repeated multiplication.
+        // Each power is computed from its integer exponent, for round labels without the error of
+        // repeated multiplication.
         let first = self.from.log10().round() as i32;
         (first..).map(|exponent| 10_f64.powi(exponent)).take_while(|&seconds| seconds < self.to)
     }

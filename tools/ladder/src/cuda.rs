@@ -1,7 +1,7 @@
-//! What the ladder needs of the CUDA driver beyond what the workers use: timing, every kind of memory, and textures.
+//! The parts of the CUDA driver that only the ladder needs: timing, kinds of memory, textures.
 //!
-//! All of it is safe to call, because memory is never freed (the ladder is a short-lived process) and never exposed as a slice: the
-//! host reads and writes it by copying, when the device is idle.
+//! All of it is safe to call, because memory is never freed (the ladder is a short-lived process)
+//! and never exposed as a slice: the host reads and writes it by copying, when the device is idle.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -44,7 +44,7 @@ impl Timer {
         Ok(Self { start: event()?, stop: event()? })
     }
 
-    /// Returns the seconds that the device takes for what `work` enqueues in the stream.
+    /// Returns the device's seconds for the work that `work` enqueues in the stream.
     pub(super) fn time(&self, stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         // SAFETY: the events and the stream live, in one context.
         unsafe { result::event::record(self.start, stream.0) }?;
@@ -59,7 +59,7 @@ impl Timer {
     }
 }
 
-/// Where memory is.
+/// The place of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On the device.
@@ -89,7 +89,8 @@ impl Memory {
         rest()?;
         let mut address: Address = 0;
         let mut host = ptr::null_mut();
-        // SAFETY: plain allocations in the current context, which write one or two addresses to the pointers given.
+        // SAFETY: plain allocations in the current context, which write one or two addresses to the
+        // pointers given.
         unsafe {
             match place {
                 Place::Device => sys::cuMemAlloc_v2(&raw mut address, bytes).result()?,
@@ -111,7 +112,8 @@ impl Memory {
         }
         let memory = Self { address, host: host.cast(), bytes };
         if !memory.host.is_null() {
-            // SAFETY: `bytes` bytes were just allocated, and nothing else refers to them yet.
+            // SAFETY: `bytes` bytes were just allocated, and there are no other references to them
+            // yet.
             unsafe { ptr::write_bytes(memory.host, 0, bytes) };
         }
         Ok(memory)
@@ -136,7 +138,8 @@ impl Memory {
     /// Enqueues a copy to memory of the same size, wherever both are.
     pub(super) fn copy_to(self, to: Self, stream: &Stream) -> Result<()> {
         assert_eq!(self.bytes, to.bytes, "copies fill what they are made to");
-        // SAFETY: both live until the process ends, have the same length, and no slice of them exists.
+        // SAFETY: both live until the process ends, have the same length, and no slice of them
+        // exists.
         Ok(unsafe { sys::cuMemcpyAsync(to.address, self.address, self.bytes, stream.0) }.result()?)
     }
 
@@ -169,7 +172,8 @@ impl Memory {
             return self.upload(from, stream);
         }
         assert_eq!(self.bytes, from.len(), "copies fill what they are made to");
-        // SAFETY: it is host memory of that size, unused while the device is idle; `from` is a slice, so it lies elsewhere.
+        // SAFETY: it is host memory of that size, unused while the device is idle; `from` is a
+        // slice, and lies elsewhere.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.host, self.bytes) };
         Ok(())
     }
@@ -181,7 +185,8 @@ impl Memory {
         if self.host.is_null() {
             self.download(&mut bytes, stream)?;
         } else {
-            // SAFETY: it is host memory of that size, unused while the device is idle; the slice ends with the statement.
+            // SAFETY: it is host memory of that size, unused while the device is idle; the slice
+            // ends with the statement.
             bytes.copy_from_slice(unsafe { slice::from_raw_parts(self.host, self.bytes) });
         }
         Ok(bytes)
@@ -192,11 +197,12 @@ impl Memory {
         Ok(bytemuck::pod_collect_to_vec(&self.read(stream)?))
     }
 
-    /// Waits until the device is idle, and has the host touch every page, so that managed memory migrates back to it.
+    /// Waits until the device is idle, and touches every page, to move managed memory back.
     pub(super) fn touch(self) -> Result<()> {
         rest()?;
         for at in (0..self.bytes).step_by(PAGE) {
-            // SAFETY: unless it is null, in which case nothing is read, `host` points to `bytes` bytes of host memory.
+            // SAFETY: `host` points to `bytes` bytes of host memory, unless it is null, in which
+            // case it is not read.
             unsafe { (!self.host.is_null()).then(|| ptr::read_volatile(self.host.add(at))) };
         }
         Ok(())
@@ -220,7 +226,7 @@ pub(super) struct Texture(pub(super) sys::CUtexObject);
 impl Texture {
     /// Makes a texture of linear device memory, to be read as integers.
     pub(super) fn line(memory: Memory, texel: Texel) -> Result<Self> {
-        // SAFETY: plain data, for which zeros are "none".
+        // SAFETY: plain data, for which zeros mean unset.
         let mut resource: sys::CUDA_RESOURCE_DESC = unsafe { mem::zeroed() };
         resource.resType = CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
         resource.res.linear.devPtr = memory.address;
@@ -234,7 +240,8 @@ impl Texture {
 
     fn new(resource: &sys::CUDA_RESOURCE_DESC, sampling: &sys::CUDA_TEXTURE_DESC) -> Result<Self> {
         let mut texture = 0;
-        // SAFETY: both are filled in for their kind, and the memory they refer to lives until the process ends.
+        // SAFETY: both are filled in for their kind, and the memory they refer to lives until the
+        // process ends.
         unsafe { sys::cuTexObjectCreate(&raw mut texture, resource, sampling, ptr::null()) }.result()?;
         Ok(Self(texture))
     }
@@ -265,7 +272,9 @@ fn nearest() -> sys::CUDA_TEXTURE_DESC {
     sampling
 }
 
-/// A layered texture of bytes. The texture unit interpolates between the texels of a layer, but not between layers.
+/// A layered texture of bytes.
+///
+/// The texture unit interpolates between the texels of a layer, but not between layers.
 pub(super) struct Layers {
     array: sys::CUarray,
     /// Width, height, and number of layers.
@@ -286,7 +295,7 @@ impl Layers {
         let mut array = ptr::null_mut();
         // SAFETY: writes a handle to the pointer given.
         unsafe { sys::cuArray3DCreate_v2(&raw mut array, &raw const shape) }.result()?;
-        // SAFETY: plain data, for which zeros are "none".
+        // SAFETY: plain data, for which zeros mean unset.
         let mut resource: sys::CUDA_RESOURCE_DESC = unsafe { mem::zeroed() };
         resource.resType = CUresourcetype::CU_RESOURCE_TYPE_ARRAY;
         resource.res.array.hArray = array;
@@ -326,7 +335,8 @@ impl Layers {
             Height: height,
             Depth: layers,
         };
-        // SAFETY: source and destination live until the process ends and are as large as the copy says.
+        // SAFETY: source and destination live until the process ends and are as large as the copy
+        // requires.
         Ok(unsafe { sys::cuMemcpy3DAsync_v2(&raw const copy, stream.0) }.result()?)
     }
 }

@@ -19,10 +19,10 @@ pub(super) const GRAY: Kind =
     Kind { pixel: Pixel::Gray, depth: Depth::Eight, per_channel: false, relight: None };
 pub(super) const CHANNELS: Kind = Kind { pixel: Pixel::Rgb, per_channel: true, ..GRAY };
 
-/// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
+/// Copies of the picture that kernels cycle through, to miss the device's cache.
 pub(super) const COPIES: usize = 8;
 
-/// One GPU. It is used from a single thread, and only while it is that thread's current GPU ([`Gpu::bind`]).
+/// One GPU, used from a single thread while it is current there ([`Gpu::bind`]).
 pub(super) struct Gpu {
     context: Context,
     pub(super) kernels: LadderKernels,
@@ -44,14 +44,14 @@ pub(super) struct Gpu {
     bytes: usize,
 }
 
-/// Returns the number of GPUs, or why there is none to open.
+/// Returns the number of GPUs, or the reason why there is no GPU to open.
 pub(super) fn count() -> std::result::Result<u32, String> {
     driver::load()?;
     Device::count().map_err(|error| error.to_string())
 }
 
 impl Gpu {
-    /// Opens the GPU with this CUDA ordinal, copies the picture to it, and makes it the thread's current GPU.
+    /// Opens the GPU with this CUDA ordinal, copies the picture to it, and makes it current.
     pub(super) fn open(ordinal: u32, picture: &TestPicture) -> Result<Self> {
         let engine = open(Unit::Gpu(ordinal), None)?;
         let device = Device::get(ordinal)?;
@@ -104,13 +104,15 @@ impl Gpu {
         self.pictures.copy_to(self.results, &self.stream)
     }
 
-    /// Returns the device's seconds per picture for what `launch` starts for each of the copies.
+    /// Returns the device's seconds per picture for the work that `launch` starts for each copy.
     pub(super) fn kernel_time(&self, launch: impl Fn(usize) -> driver::Result<()>) -> Result<f64> {
         let all = || (0..COPIES).try_for_each(&launch);
         Ok(rounds(|| Ok(self.timer.time(&self.stream, all)?))? / COPIES as f64)
     }
 
-    /// [`Gpu::kernel_time`] for kernels that work in place on [`Gpu::result`], which is restored before each round.
+    /// [`Gpu::kernel_time`] for kernels that work in place on [`Gpu::result`].
+    ///
+    /// The results are restored before each round.
     pub(super) fn kernel_time_in_place(&self, launch: impl Fn(usize) -> driver::Result<()>) -> Result<f64> {
         let all = || (0..COPIES).try_for_each(&launch);
         let round = || {
@@ -156,7 +158,7 @@ impl Own {
         Ok(Self { kernels: Kernels::new(device)?, tables })
     }
 
-    /// Adds the histogram of gray pixels, or the histograms of the channels of RGB pixels, to `counts`.
+    /// Adds the histogram of gray pixels, or those of the channels of RGB pixels, to `counts`.
     pub(super) fn count(
         &self,
         stream: &Stream,
@@ -176,13 +178,13 @@ impl Own {
         unsafe { self.kernels.count(stream, GRAY, span(GRAY, pixels), self.tables.get().counts8()) }
     }
 
-    /// Applies the LUT of the pixels counted last by [`Own::count_for_lut`] to gray pixels, in place.
+    /// Applies the LUT of the last [`Own::count_for_lut`] to gray pixels, in place.
     pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
         // SAFETY: pixels and tables live until the process ends.
         unsafe { self.kernels.apply8(stream, GRAY, span(GRAY, pixels), &self.tables.get(), Strength::FULL) }
     }
 
-    /// Allocates what CLAHE needs for gray pictures of one size.
+    /// Allocates the memory that CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout) -> Result<OwnClahe<'_>> {
         let operation = Operation::new(Method::Clahe(CLAHE));
         let task = self.kernels.clahe_task(layout, &CLAHE, (&operation, None));
@@ -210,7 +212,8 @@ impl OwnClahe<'_> {
     pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
         assert_eq!(pixels.bytes() as u64, self.layout.bytes());
         let how = (&self.task, self.memory.address());
-        // SAFETY: all live until the process ends and are as large as the task says; the picture's bytes are a multiple of 16.
+        // SAFETY: all live until the process ends and are as large as the task requires; the
+        // picture's bytes are a multiple of 16.
         unsafe { self.own.kernels.clahe(stream, &self.layout, span(GRAY, pixels), how) }
     }
 }

@@ -1,6 +1,7 @@
 //! The kernels of `kernels/ladder.cu`, each with a typed launch function that checks sizes.
 //!
-//! The launches are safe because [`Memory`] lives until the process ends and is never exposed as a slice.
+//! The launches are safe because [`Memory`] lives until the process ends and is never exposed as a
+//! slice.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -17,7 +18,7 @@ pub(super) const TABLE_BYTES: usize = 256 * 4;
 /// Threads per block.
 const BLOCK: u32 = 256;
 
-/// Blocks of the strided kernels per multiprocessor: with 256 threads each, as many as are resident at once.
+/// Blocks of the strided kernels per multiprocessor: of 256 threads each, as many as fit at once.
 const BLOCKS_A_MULTIPROCESSOR: u32 = 8;
 
 /// The grid of the partial histograms: blocks across and down, as published.
@@ -26,7 +27,7 @@ const PARTIAL_GRID: (u32, u32, u32) = (16, 16, 1);
 /// Bytes of all partial histograms of three channels.
 pub(super) const PARTIALS_BYTES: usize = 16 * 16 * 3 * TABLE_BYTES;
 
-/// How a histogram is counted.
+/// The method of counting a histogram.
 #[derive(Clone, Copy)]
 pub(super) enum Counting {
     Global,
@@ -35,7 +36,7 @@ pub(super) enum Counting {
     Replicated,
 }
 
-/// Where the kernel that applies the LUT reads it.
+/// The memory from which a kernel reads the LUT.
 #[derive(Clone, Copy)]
 pub(super) enum LutIn {
     Global(Memory),
@@ -46,13 +47,13 @@ pub(super) enum LutIn {
     Texture(Texture),
 }
 
-/// Where the interpolation reads the tiles' LUTs.
+/// The memory from which the interpolation reads the tiles' LUTs.
 #[derive(Clone, Copy)]
 pub(super) enum TileLutsIn {
     Global(Memory),
     /// In a linear texture of bytes, point-sampled.
     Texture(Texture),
-    /// In a layered texture, one layer per level, between whose texels the texture unit interpolates.
+    /// In a layered texture, one layer per level, with interpolation between a layer's texels.
     Layers(Texture),
 }
 
@@ -63,7 +64,7 @@ pub(super) struct LadderKernels {
 }
 
 impl LadderKernels {
-    /// Returns the kernels for a GPU, whose context is current.
+    /// Returns the kernels for a GPU with a current context.
     pub(super) fn new(device: Device) -> Result<Self> {
         Ok(Self { loaded: LoadedKernels::new(device)?, multiprocessors: device.multiprocessors()? })
     }
@@ -74,7 +75,8 @@ impl LadderKernels {
     }
 
     /// # Safety
-    /// The arguments must be those of the kernel, and the memory they point to as large as the kernel expects.
+    /// The arguments must be those of the kernel, and the memory they point to as large as the
+    /// kernel expects.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -82,7 +84,8 @@ impl LadderKernels {
         launch: Launch,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        // SAFETY: the caller's promise; the memory lives until the process ends, and no slice of it exists.
+        // SAFETY: the caller's promise; the memory lives until the process ends, and no slice of it
+        // exists.
         unsafe { self.loaded.launch(stream, (&LADDER, (name, "")), launch, arguments) }
     }
 
@@ -131,8 +134,8 @@ impl LadderKernels {
             LutIn::Shared(lut) => ("ladder_apply_shared", whole_table(lut)),
             LutIn::Texture(texture) => ("ladder_apply_texture", texture.0),
         };
-        // SAFETY: the parameters of the other ladder_apply_*; `count` pixels are there, and 256 entries or a texture, which may be
-        // read at any position.
+        // SAFETY: the parameters of the other ladder_apply_*; `count` pixels are there, and 256
+        // entries or a texture, which may be read at any position.
         unsafe { self.launch(stream, name, launch, arguments![pixels, out, count, lut]) }
     }
 
@@ -152,7 +155,9 @@ impl LadderKernels {
         unsafe { self.launch(stream, "ladder_tile_counts", line(tiles), arguments) }
     }
 
-    /// Makes the LUT of each tile, of 256 bytes. `luts` gets the entries tile by tile, `layers` level by level.
+    /// Makes the LUT of each tile, of 256 bytes.
+    ///
+    /// `luts` gets the entries tile by tile, `layers` level by level.
     pub(super) fn tile_luts(
         &self,
         stream: &Stream,
@@ -189,12 +194,14 @@ impl LadderKernels {
         let grid = (tiling.width.div_ceil(16), tiling.height.div_ceil(16), 1);
         let launch = Launch { grid, block: (16, 16, 1), shared: 0 };
         let (pixels, out) = (pixels.address(), out.address());
-        // SAFETY: the parameters of ladder_interpolate_*; the pixels are there, and the LUTs or a texture, which may be read at any
-        // position.
+        // SAFETY: the parameters of ladder_interpolate_*; the pixels are there, and the LUTs or a
+        // texture, which may be read at any position.
         unsafe { self.launch(stream, name, launch, arguments![pixels, out, tiling, luts]) }
     }
 
-    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels into partial histograms, and adds those up in 3 x 256 counts.
+    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels.
+    ///
+    /// They are counted in partial histograms, which are added up in 3 x 256 counts.
     pub(super) fn count_channels(
         &self,
         stream: &Stream,
@@ -209,7 +216,8 @@ impl LadderKernels {
         let launch = Launch { grid: PARTIAL_GRID, block: (32, 4, 1), shared: 0 };
         let blocks = PARTIAL_GRID.0 * PARTIAL_GRID.1;
         let partial = arguments![pixels, width, height, partials, first, step];
-        // SAFETY: the parameters of ladder_partial and ladder_add_partials; pixels, partial histograms and counts are there.
+        // SAFETY: the parameters of ladder_partial and ladder_add_partials; pixels, partial
+        // histograms and counts are there.
         unsafe {
             self.launch(stream, "ladder_partial", launch, partial)?;
             let add = Launch { grid: (6, 1, 1), block: (128, 1, 1), shared: 0 };

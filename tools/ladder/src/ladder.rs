@@ -1,4 +1,4 @@
-//! Climbing the ladder: every rung is measured, and one that fails is reported without stopping the others.
+//! Climbing the ladder: every rung is measured, and failures are reported with the others.
 
 use super::gpu::{self, Gpu};
 use super::picture::TestPicture;
@@ -7,21 +7,23 @@ use super::rungs::{LADDER, Run, Rung, Section};
 use super::table;
 use equalize::Layout;
 
-/// A GPU, or why there is none.
+/// A GPU, or the reason why there is no GPU.
 type Found = Result<Gpu, String>;
 
-/// What the rungs run with. The first GPU is opened before the first rung, the second before the first rung that needs two.
+/// The picture and the GPUs of the rungs.
+///
+/// The first GPU is opened before the first rung, the second before the first rung that needs two.
 struct Climb {
     picture: TestPicture,
     /// The index of the first GPU, in CUDA's order.
     gpu: u32,
-    /// Whether to report on standard error what is measured.
+    /// Whether to report on standard error the rung being measured.
     verbose: bool,
     first: Option<Found>,
     second: Option<Found>,
 }
 
-/// Measures the rungs that have the text `only` in their name or section, on a picture of this size; `None` if there are none.
+/// Measures the rungs with the text `only` in their name or section; `None` without such rungs.
 pub(super) fn climb(
     (width, height): (u32, u32),
     only: &str,
@@ -82,7 +84,9 @@ impl Climb {
         }
     }
 
-    /// Opens the GPU and, if a `second` one is needed, the next one too, unless they are open already. Keeps the reason of a failure.
+    /// Opens the GPU and, for a `second` one, the next too, unless they are open already.
+    ///
+    /// Keeps the reason of a failure.
     fn open(&mut self, second: bool) {
         let ordinal = self.gpu;
         if self.first.is_none() {
@@ -90,7 +94,8 @@ impl Climb {
         }
         if second && self.second.is_none() {
             self.second = Some(open(ordinal.saturating_add(1), &self.picture));
-            // The GPU opened last has become the thread's current one. If binding the first fails, the next rung will show it.
+            // The GPU opened last has become the thread's current one. If binding the first fails,
+            // the next rung will show it.
             let _ = self.first.as_ref().and_then(|found| found.as_ref().ok()).map(Gpu::bind);
         }
     }
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_documentation_explains_every_rung() {
-        let text = include_str!("../../../docs/ladder.md");
+        let text = include_str!("../../../docs/internals/ladder.md");
         for section in LADDER {
             assert!(
                 text.contains(&format!("## {}\n\n{}\n", section.title, section.about)),
@@ -169,7 +174,7 @@ mod tests {
             );
             for rung in section.rungs {
                 let row = format!("| {} | {} |\n", rung.name, rung.shows);
-                assert!(text.contains(&row), "docs/ladder.md lacks\n{row}");
+                assert!(text.contains(&row), "docs/internals/ladder.md lacks\n{row}");
             }
         }
     }

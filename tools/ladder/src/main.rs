@@ -1,8 +1,9 @@
-//! The ladder: published ways of equalizing a picture next to histeqd's own, one rung each, measured on this machine.
+//! The ladder: published ways of equalizing a picture next to histeqd's own, on this machine.
 //!
-//! The process does nothing else, so it loads CUDA itself, without worker processes. `rungs` has the list of rungs and runs each; `picture`
-//! is the picture with its expected results; `gpu` and `kernels` are a GPU and the kernels of `kernels/ladder.cu`; `ladder` measures all
-//! rungs; `table` and `bars` show the results.
+//! The process does no other work, and loads CUDA itself, without worker processes. `rungs` has the
+//! list of rungs and runs each; `picture` is the picture with its expected results; `gpu` and
+//! `kernels` are a GPU and the kernels of `kernels/ladder.cu`; `ladder` measures all rungs; `table`
+//! and `bars` show the results.
 
 mod bars;
 mod cuda;
@@ -80,7 +81,7 @@ fn plot_path(name: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| "a plot's name must end in .png or .svg".to_owned())
 }
 
-/// Why the ladder was not climbed.
+/// The reason why the ladder was not climbed.
 #[derive(Debug, thiserror::Error)]
 enum LadderError {
     /// A flag has a value that cannot be used.
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures the rungs and returns what is printed. A rung that fails is reported in its row.
+/// Measures the rungs and returns the text to print. A rung that fails is reported in its row.
 fn report(arguments: &Arguments) -> Result<String, LadderError> {
     let (width, height) = size(&arguments.size)?;
     if !width.is_multiple_of(picture::GRAIN) || !height.is_multiple_of(picture::GRAIN) {

@@ -1,4 +1,4 @@
-//! How a rung is measured, and how its result is checked.
+//! Measuring a rung, and checking its result.
 
 use std::io;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const LEAST_ROUNDS: usize = 5;
 /// The most rounds of a measurement.
 const MAX_ROUNDS: usize = 100;
 
-/// Why a rung has no time.
+/// The reason why a rung has no time.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RungError {
     /// The driver failed.
@@ -28,12 +28,12 @@ pub(super) enum RungError {
     /// The host is out of memory.
     #[error("no memory: {0}")]
     Memory(#[from] io::Error),
-    /// The result is wrong, so its speed does not matter.
+    /// The result is wrong, and its speed does not matter.
     #[error("WRONG: {0}")]
     Wrong(String),
 }
 
-/// How the result of a rung compares with the CPU's.
+/// The comparison of a rung's result with the CPU's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Identical, in every count or byte.
@@ -47,16 +47,16 @@ pub(super) enum Verdict {
     },
 }
 
-/// What was measured of a rung.
+/// The measurements of a rung.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
     /// Seconds that the kernels take for one picture that is already in the memory they read.
     pub(super) kernels: Option<f64>,
     /// Seconds from the picture in host memory to the result in host memory.
     pub(super) whole: Option<f64>,
-    /// How the result compares with the CPU's.
+    /// The comparison of the result with the CPU's.
     pub(super) verdict: Verdict,
-    /// Bytes moved in [`Measured::kernels`] seconds or, without those, in [`Measured::whole`]; for rungs that measure bandwidth.
+    /// Bytes moved in [`Measured::kernels`] or else [`Measured::whole`] seconds, for bandwidths.
     pub(super) moved: Option<usize>,
 }
 
@@ -81,7 +81,7 @@ impl Measured {
 
 pub(super) type Result<T> = std::result::Result<T, RungError>;
 
-/// Returns the median of what several rounds measure, after one to warm up.
+/// Returns the median of several rounds' results, after one round to warm up.
 pub(super) fn rounds(mut round: impl FnMut() -> Result<f64>) -> Result<f64> {
     round()?;
     let begin = Instant::now();
@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_median_of_the_rounds_after_the_first_counts() {
-        // Of the hundred rounds after the first, 1, 2, 4 and 5 come up 17 times each, 3 and 9 come up 16 times.
+        // Of the hundred rounds after the first, 1, 2, 4 and 5 come up 17 times each, 3 and 9 come
+        // up 16 times.
         let mut times = [9.0, 5.0, 1.0, 4.0, 2.0, 3.0].into_iter().cycle();
         let mut called = 0;
         let median = rounds(|| {

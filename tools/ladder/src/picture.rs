@@ -1,4 +1,4 @@
-//! What all rungs work on: one picture, gray and in colour, and the CPU's results for it.
+//! The common input of all rungs: one picture, gray and in colour, and the CPU's results for it.
 
 use equalize::clahe::Geometry;
 use equalize::colour::Plane;
@@ -9,7 +9,7 @@ use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratc
 pub(super) const CLAHE: Clahe =
     Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 };
 
-/// Width and height of the picture are multiples of this, so that it divides evenly into tiles and halves.
+/// Width and height of the picture are multiples of this, to divide evenly into tiles and halves.
 pub(super) const GRAIN: u32 = 16;
 
 /// The picture and its expected results.
@@ -29,7 +29,7 @@ pub(super) struct TestPicture {
 }
 
 impl TestPicture {
-    /// Makes a picture whose width and height are multiples of [`GRAIN`], and computes its results.
+    /// Makes a picture, with sides that are multiples of [`GRAIN`], and its results.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         let colour_layout = Layout { pixel: Pixel::Rgb, ..layout };
@@ -75,8 +75,9 @@ fn words(counts: &[u64]) -> Vec<u32> {
     counts.iter().map(|&count| u32::try_from(count).expect("fewer pixels than 2^32")).collect()
 }
 
-/// Paints noise over a gentle slope across and down: as in a photograph, neighbouring pixels have similar levels, and the histogram is
-/// broad.
+/// Paints noise over a gentle slope across and down.
+///
+/// As in a photograph, neighbouring pixels have similar levels, and the histogram is broad.
 fn paint(layout: &Layout, channels: u32) -> Vec<u8> {
     let mut state = 2026_u64;
     let mut bytes = Vec::with_capacity(layout.pixels() as usize * channels as usize);

@@ -1,4 +1,4 @@
-//! What was measured, as it is printed and drawn.
+//! The measurements, as they are printed and drawn.
 
 use lanes::GpuInfo;
 use serde::Serialize;
@@ -11,13 +11,15 @@ pub(super) struct LadderReport {
     /// Width and height of the picture.
     pub(super) size: (u32, u32),
     pub(super) gpu: Option<GpuInfo>,
-    /// Why there are no results from a GPU.
+    /// The reason for the lack of results from a GPU.
     pub(super) no_gpu: Option<String>,
     pub(super) sections: Vec<SectionReport>,
 }
 
 impl LadderReport {
-    /// Returns the sections and their rungs, except the rungs skipped because there is no GPU, and sections without any others.
+    /// Returns the sections and rungs to show.
+    ///
+    /// Rungs skipped for lack of a GPU, and sections of such rungs alone, are left out.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&SectionReport, Vec<&RungReport>)> {
         self.sections.iter().filter_map(|section| {
             let rungs: Vec<_> = section.rungs.iter().filter(|rung| !self.is_absent(rung)).collect();
@@ -55,12 +57,12 @@ pub(super) enum Outcome {
     Measured(Figures),
     /// It cannot run on this machine.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It failed or gave a wrong result.
     Failed {
-        /// What went wrong.
+        /// The fault.
         reason: String,
     },
 }

@@ -16,20 +16,20 @@ use super::picture::TestPicture;
 /// A section of the ladder: rungs that compute the same thing.
 pub(super) struct Section {
     pub(super) title: &'static str,
-    /// What all of its rungs do.
+    /// The task of all of its rungs.
     pub(super) about: &'static str,
     pub(super) rungs: &'static [Rung],
 }
 
-/// A rung: one way of computing what its section is about.
+/// A rung: one way of doing its section's task.
 pub(super) struct Rung {
     pub(super) name: &'static str,
-    /// What the rung does, in a sentence.
+    /// The rung's way, in a sentence.
     pub(super) shows: &'static str,
     pub(super) run: Run,
 }
 
-/// What a rung runs on, and the function that measures it.
+/// The devices of a rung, and the function that measures it.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     Cpu(fn(&TestPicture) -> Result<Measured>),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::report::{Figures, LadderReport, Outcome, RungReport};
 
-/// Renders one line per rung, section by section, with a sentence of explanation below each if `explain` is set.
+/// Renders one line per rung by section, each with a sentence if `explain` is set.
 pub(super) fn render(climbed: &LadderReport, explain: bool) -> String {
     let mut text = head(climbed);
     let names = climbed.sections.iter().flat_map(|section| &section.rungs);
@@ -87,7 +87,7 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// Formats a number with three digits, including a leading zero, or more if its integer part has more.
+/// Formats a number with three digits, a leading zero included, or all of its integer part.
 fn digits(value: f64) -> String {
     let before = if value >= 1.0 { value.log10().floor() as usize + 1 } else { 1 };
     format!("{value:.*}", 3_usize.saturating_sub(before))

@@ -1,5 +1,7 @@
-//! A bitmap that is too large to be in memory as a whole: its rows are decoded in bands, and bands of any picture are written to their places as they come.
-//! Rows lie from the last to the first, unless the height is negative.
+//! A bitmap that is too large to be in memory as a whole.
+//!
+//! Its rows are decoded in bands, and bands of any picture are written to their places as they
+//! come. Rows lie from the last to the first, unless the height is negative.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -32,37 +34,39 @@ pub(crate) struct Bands {
 }
 
 impl Bands {
-    /// Returns where a band is.
+    /// Returns the place of a band.
     pub(crate) fn place(&self, index: usize) -> Place {
         let (first, count) = (self.rows.first_row(index), self.rows.rows(index));
         Place { picture: Arc::clone(&self.picture), first, count }
     }
 }
 
-/// What is known of a bitmap besides its pixels.
+/// The description of a bitmap, without its pixels.
 #[derive(Debug)]
 struct Picture {
     facts: Facts,
-    /// What precedes the pixels.
+    /// The bytes before the pixels.
     head: Vec<u8>,
     rows: StoredRows,
     icc: Option<Vec<u8>>,
 }
 
-/// How rows are stored without compression.
+/// The storage of rows without compression.
 #[derive(Clone, Debug)]
 struct StoredRows {
-    /// Where the first byte of them is.
+    /// The offset of their first byte.
     start: usize,
     /// Bytes of a row with its padding.
     stride: u64,
-    /// Where the header has their number, and whether that is negative.
+    /// The place of their number in the header, and whether that is negative.
     count_at: Range<usize>,
     is_negative: bool,
 }
 
 impl StoredRows {
-    /// Returns how the rows of a file are stored whose front `bytes` are, if there are whole headers before them, and no compression.
+    /// Returns the storage of the rows of a file with this front.
+    ///
+    /// `None` without whole headers before them, or if they are compressed.
     fn of(bytes: &[u8]) -> Option<Self> {
         const CORE: usize = 12;
         let (start, header) = (number(bytes, 10..14)?, number(bytes, 14..18)?);
@@ -81,7 +85,7 @@ impl StoredRows {
         (is_stored && are_behind).then_some(Self { start, stride, count_at, is_negative })
     }
 
-    /// The kinds of compression that are none.
+    /// The values for uncompressed pixels.
     const RGB: usize = 0;
     const BITFIELDS: usize = 3;
 
@@ -94,8 +98,10 @@ impl StoredRows {
     }
 }
 
-/// Finds the bands of a file, whose head is given, and that is cut into such; nothing if it is not, or cannot be: if it is run-length encoded. `unit` tells
-/// how many rows no band divides if pixels have a layout, and colours are gray or not.
+/// Finds the bands of a file, with its head given, if it is to be cut into bands.
+///
+/// Returns `None` if it is not, or cannot be: if it is run-length encoded. `unit` returns the
+/// number of rows that no band divides, by the layout of pixels, and by whether colours are gray.
 pub(crate) fn find(
     (file, head): (&File, &[u8]),
     (limits, budget): (&Limits, &mut dyn Budget),
@@ -172,7 +178,7 @@ fn fill(from: &mut FileAt<'_>, into: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Where a band is.
+/// The place of a band.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     picture: Arc<Picture>,
@@ -230,7 +236,7 @@ impl Decode for Band<'_> {
     }
 }
 
-/// Returns what it means that a part of a file cannot be read.
+/// Returns the error of a part of a file that cannot be read.
 fn unread(error: ImageError) -> CodecError {
     match error {
         ImageError::IoError(error) if error.kind() != io::ErrorKind::UnexpectedEof => CodecError::Io(error),
@@ -238,7 +244,7 @@ fn unread(error: ImageError) -> CodecError {
     }
 }
 
-/// A bitmap of some rows of a file, behind headers of their own.
+/// A bitmap of some rows of a file, after headers of their own.
 struct Spliced<'f> {
     head: &'f [u8],
     /// The first of the rows.
@@ -273,7 +279,7 @@ impl Seek for Spliced<'_> {
 #[derive(Debug)]
 pub(crate) struct Writer {
     rows: BandRows,
-    /// How many bands are written.
+    /// The number of bands that are written.
     written: AtomicUsize,
 }
 
@@ -282,7 +288,9 @@ impl Writer {
         Self { rows, written: AtomicUsize::new(0) }
     }
 
-    /// Writes a band to its place in an empty file. Returns the bytes of the file once it is complete.
+    /// Writes a band to its place in an empty file.
+    ///
+    /// Returns the bytes of the file once it is complete.
     pub(crate) fn write(
         &self,
         index: usize,

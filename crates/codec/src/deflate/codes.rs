@@ -1,6 +1,8 @@
 //! Length-limited Huffman codes for deflate (RFC 1951, section 3.2.2).
 
-/// A symbol's code as it is written: its bits in the lowest [`CODE_BITS`] bits, the first one lowest, and their number above.
+/// A symbol's code as it is written.
+///
+/// Its bits are in the lowest [`CODE_BITS`] bits, the first one lowest, and their number above.
 type Code = u32;
 const CODE_BITS: u32 = 16;
 
@@ -8,7 +10,9 @@ const CODE_BITS: u32 = 16;
 pub(super) struct Codes<const N: usize>([Code; N]);
 
 impl<const N: usize> Codes<N> {
-    /// Makes codes of at most `longest` bits for symbols with these frequencies, of which at least two must occur.
+    /// Makes codes of at most `longest` bits for symbols with these frequencies.
+    ///
+    /// At least two must occur.
     pub(super) fn new(frequencies: &[u32; N], longest: usize) -> Self {
         let lengths = code_lengths(frequencies, longest);
         let mut next = [0_u16; CODE_BITS as usize];
@@ -32,15 +36,16 @@ impl<const N: usize> Codes<N> {
         (u64::from(code as u16), code >> CODE_BITS)
     }
 
-    /// Returns the length of each symbol's code, up to the last symbol that has one, but for at least `least` symbols.
+    /// Returns the lengths of the codes up to the last one, but at least `least` of them.
     pub(super) fn lengths(&self, least: usize) -> impl Iterator<Item = u8> {
         let last = self.0.iter().rposition(|&code| code > 0).unwrap_or(0);
         self.0[..least.max(last + 1)].iter().map(|code| (code >> CODE_BITS) as u8)
     }
 }
 
-/// Returns the lengths of a Huffman code, cut down to at most `longest` bits each; 0 for symbols that do not occur. At least two symbols
-/// must occur.
+/// Returns the lengths of a Huffman code, at most `longest` bits each; 0 for unused symbols.
+///
+/// At least two symbols must occur.
 fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; N] {
     let mut symbols: Vec<usize> = (0..N).filter(|&symbol| frequencies[symbol] > 0).collect();
     symbols.sort_by_key(|&symbol| frequencies[symbol]);
@@ -48,8 +53,8 @@ fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; 
     depths(&mut weights);
     let mut of_length = [0_usize; CODE_BITS as usize];
     weights.iter().for_each(|&depth| of_length[(depth as usize).min(longest)] += 1);
-    // Codes that were cut to the limit overfill the code space. Each step splits a shorter code into two, one of which replaces one of the
-    // longest codes.
+    // Codes that were cut to the limit overfill the code space. Each step splits a shorter code
+    // into two, one of which replaces one of the longest codes.
     let mut taken: usize = of_length
         .iter()
         .enumerate()
@@ -72,8 +77,10 @@ fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; 
     lengths
 }
 
-/// Replaces weights, in ascending order, by the depths of their leaves in a Huffman tree (Moffat and Katajainen, *In-Place Calculation
-/// of Minimum-Redundancy Codes*, 1995).
+/// Replaces weights, in ascending order, by the depths of their leaves in a Huffman tree.
+///
+/// The algorithm is that of Moffat and Katajainen, *In-Place Calculation of Minimum-Redundancy
+/// Codes*, 1995.
 fn depths(weights: &mut [u32]) {
     let count = weights.len();
     // Weights become the weights of inner nodes, and then the indices of their parents.

@@ -2,24 +2,30 @@
 
 use std::ops::Range;
 
-/// How far back a match may reach.
+/// The longest reach of a match.
 pub(super) const WINDOW: usize = 32 << 10;
 pub(super) const LONGEST_MATCH: usize = 258;
-/// A run begins with this many zeros, at a multiple of this many bytes. Shorter ones are written just as well as literals.
+/// A run begins with this many zeros, at a multiple of this many bytes.
+///
+/// Shorter ones are written just as well as literals.
 const RUN: usize = 16;
-/// The base-2 logarithm of the number of places that are remembered. At two bytes each, they stay in the first-level cache.
+/// The base-2 logarithm of the number of places in the table.
+///
+/// At two bytes each, they stay in the first-level cache.
 const PLACES: u32 = 13;
-/// How many bytes a key may have, by which earlier places are found.
+/// The possible numbers of bytes of a key, by which earlier places are found.
 const KEY: Range<u64> = 4..9;
-/// After 2 to this power bytes without a match, only every second place is looked at, after twice as many every third, and so on: noise has
-/// no matches.
+/// The base-2 logarithm of the misses after which places are skipped.
+///
+/// After so many bytes without a match, only every second place is tried, after twice as many every
+/// third, and so on: noise has no matches.
 const MISSES: u32 = 4;
-/// Places inside matches up to this length can be found later; inside longer matches only the last few.
+/// The longest match with all inner places in the table; of longer matches only the last few are.
 const SHORT: usize = 16;
 
 /// Costs are counted in fractions of a bit; this many make one bit.
 pub(super) const BIT: u64 = 16;
-/// The approximate cost of the codes of a length and a distance together, without the distance's extra bits.
+/// The approximate cost of the codes of a length and a distance, without the latter's extra bits.
 const CODES: u64 = 11 * BIT;
 
 /// A match, and the number of literals before it.
@@ -38,7 +44,7 @@ impl Match {
     }
 }
 
-/// What matches have to achieve at the beginning of a block.
+/// The condition that matches have to meet at the beginning of a block.
 pub(super) struct Trial {
     pub(super) bytes: usize,
     /// The cost that they have to save there.
@@ -49,8 +55,9 @@ pub(super) struct Trial {
 pub(super) struct Finder {
     /// The matches of the block, in order.
     pub(super) matches: Vec<Match>,
-    /// Where bytes with this hash were seen last: the lowest 16 bits of the place. Entries that are empty or too far back are told from
-    /// matches by comparing the bytes.
+    /// The last place of bytes with this hash, by its lowest 16 bits.
+    ///
+    /// Empty entries and places too far back are detected by comparing the bytes.
     places: Box<[u16; 1 << PLACES]>,
 }
 
@@ -67,7 +74,7 @@ impl Finder {
         self.places.fill(0);
     }
 
-    /// Finds runs of zeros, and nothing else.
+    /// Finds only runs of zeros.
     pub(super) fn runs(&mut self, block: &[u8]) {
         self.matches.clear();
         let (words, _) = block.as_chunks::<RUN>();
@@ -83,8 +90,9 @@ impl Finder {
         }
     }
 
-    /// Makes matches of a run, except for its first byte, which is a literal like those from `from` on. Returns where the next literals
-    /// begin.
+    /// Makes matches of a run, except for its first byte, a literal like those from `from` on.
+    ///
+    /// Returns the place of the next literals.
     fn run(&mut self, mut from: usize, start: usize, length: usize) -> usize {
         let (longest, rest) = ((length - 1) / LONGEST_MATCH, (length - 1) % LONGEST_MATCH);
         let last = (rest >= 3).then_some(rest);
@@ -97,8 +105,9 @@ impl Finder {
         from
     }
 
-    /// Searches for matches in a block of `data` in which a byte costs about `literal`. Returns whether the block was searched to its end:
-    /// there was a trial, and it succeeded.
+    /// Searches for matches in a block of `data` in which a byte costs about `literal`.
+    ///
+    /// Returns whether the block was searched to its end: there was a trial, and it succeeded.
     pub(super) fn search(
         &mut self,
         data: &[u8],
@@ -124,9 +133,9 @@ struct Search<'d, 'f> {
     /// The data up to the end of the block.
     data: &'d [u8],
     at: usize,
-    /// Where the literals behind the last match begin.
+    /// The place of the literals after the last match.
     from: usize,
-    /// What a literal costs.
+    /// The cost of a literal.
     literal: u64,
     /// The number of bits in an eight-byte word that do not belong to a place's key.
     beside_key: u32,
@@ -135,7 +144,8 @@ struct Search<'d, 'f> {
 
 impl<'d, 'f> Search<'d, 'f> {
     fn new(finder: &'f mut Finder, data: &'d [u8], start: usize, literal: u64) -> Self {
-        // Keys whose bytes cost less than twice a match's codes are everywhere, and pay off nowhere.
+        // Keys of bytes that cost less than twice a match's codes are everywhere, and pay off
+        // nowhere.
         let key = (2 * CODES).div_ceil(literal.max(1)).clamp(KEY.start, KEY.end - 1);
         let beside_key = 64 - 8 * key as u32;
         Self { finder, data, at: start, from: start, literal, beside_key, saved: 0 }
@@ -202,7 +212,9 @@ fn word(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*data[at..].first_chunk().expect("eight bytes"))
 }
 
-/// Returns the number of bytes that both begin with, at most [`LONGEST_MATCH`]; `earlier` must be no shorter than `later`.
+/// Returns the length of the common beginning of both, at most [`LONGEST_MATCH`].
+///
+/// `earlier` must be no shorter than `later`.
 #[inline(always)]
 fn common(earlier: &[u8], later: &[u8]) -> usize {
     let most = later.len().min(LONGEST_MATCH);

@@ -1,4 +1,4 @@
-//! The bytes that hold a data set: the file, or what was inflated from it.
+//! The bytes that hold a data set: the file, or its inflated content.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -14,7 +14,7 @@ use crate::{CodecError, Limits};
 #[derive(Debug)]
 pub(super) struct Data<'a> {
     file: Reader<'a>,
-    /// What takes the place of the file's bytes.
+    /// The inflated content, in the place of the file's bytes.
     inflated: Option<Vec<u8>>,
 }
 
@@ -28,12 +28,14 @@ impl<'a> Data<'a> {
         self.inflated.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
-    /// Returns what inflates the bytes of the file from `start` on.
+    /// Returns a decoder that inflates the bytes of the file from `start` on.
     fn inflater(&self, start: u64) -> DeflateDecoder<FileFrom<'_, 'a>> {
         DeflateDecoder::new(FileFrom { file: &self.file, at: start })
     }
 
-    /// Inflates what follows `start` (PS3.5, A.5), and puts it behind the bytes before. Its length is found out before memory is taken.
+    /// Inflates the bytes from `start` on (PS3.5, A.5), and puts them after the bytes before.
+    ///
+    /// A first pass finds their length, before memory is taken.
     pub(super) fn inflate(
         &mut self,
         start: u64,

@@ -1,4 +1,6 @@
-//! The data elements of a DICOM file (PS3.5, section 7; PS3.10, section 7): found by their headers, and kept byte for byte.
+//! The data elements of a DICOM file, found by their headers, and kept byte for byte.
+//!
+//! Source: PS3.5, section 7; PS3.10, section 7.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -16,13 +18,15 @@ use crate::ifd::Bytes;
 /// How deep sequences may be nested: several times as deep as any program nests them.
 const DEPTH: usize = 32;
 
-/// More elements than any program writes. What is known of them takes memory that does not count as metadata.
+/// More elements than any program writes.
+///
+/// Their table takes memory that does not count as metadata.
 const MAX_ELEMENTS: usize = 20_000;
 
-/// Bytes of what is kept of a fragment of pixels: its place, and its number if a frame begins with it.
+/// Bytes of a fragment's record: its place, and its number if a frame begins with it.
 pub(super) const BYTES_OF_FRAGMENT: u64 = (size_of::<Range<u64>>() + size_of::<usize>()) as u64;
 
-/// Bytes that a fragment takes while all are found: also an entry of their table, as it is in the file and as a number.
+/// Bytes of a fragment during the search: also an entry of the table, in the file and as a number.
 const BYTES_WHILE_FOUND: u64 = BYTES_OF_FRAGMENT + (size_of::<u32>() + size_of::<u64>()) as u64;
 
 /// Returns the end of items that a delimiter ends, from their start on.
@@ -75,7 +79,9 @@ fn skip_item(data: &mut impl Bytes, mut at: u64, encoding: Encoding, depth: usiz
     }
 }
 
-/// Returns the encoding inside an element without a length. That of unknown type is always implicit (PS3.5, 6.2.2).
+/// Returns the encoding inside an element without a length.
+///
+/// An element of unknown type is always implicit inside (PS3.5, 6.2.2).
 pub(super) fn inside(kind: Option<Type>, encoding: Encoding) -> Encoding {
     if kind == Some(*b"UN") { Encoding::IMPLICIT } else { encoding }
 }
@@ -100,14 +106,14 @@ pub(super) struct PixelData {
     pub(super) at: u64,
     /// Bytes of the value; `None` if it is a sequence of fragments.
     pub(super) length: Option<u64>,
-    /// How many items that sequence has, with the table before the fragments.
+    /// The number of items in that sequence, with the table before the fragments.
     pub(super) items: u64,
 }
 
 /// The elements of a file, without those of group 2, and without the pixels.
 #[derive(Debug)]
 pub(super) struct DataSet {
-    /// How the elements are written by now: never big-endian.
+    /// The encoding of the elements as they are kept: never big-endian.
     pub(super) encoding: Encoding,
     pub(super) elements: BTreeMap<Tag, Element>,
     /// All elements, as they are in the file.
@@ -150,7 +156,7 @@ impl DataSet {
                 }
                 gap = at..behind;
             } else {
-                // Without the gap, what is behind the pixels follows what is before them.
+                // Without the gap, the elements after the pixels follow those before them.
                 let shift = start + if pixels.is_some() { gap.end - gap.start } else { 0 };
                 let [start, value, end] = [at, value, behind].map(|at| (at - shift) as usize);
                 let element = Element { kind: header.kind, header: start..value, value: value..end };
@@ -179,7 +185,7 @@ impl DataSet {
         self.elements.get(&tag).map(|element| &self.bytes[element.value.clone()])
     }
 
-    /// Returns the text of an element, without what pads it.
+    /// Returns the text of an element, without its padding.
     pub(super) fn text(&self, tag: Tag) -> Option<&str> {
         let text = str::from_utf8(self.value(tag)?).ok()?;
         Some(text.trim_matches([' ', '\0'])).filter(|text| !text.is_empty())
@@ -196,7 +202,7 @@ impl DataSet {
     }
 }
 
-/// Returns whether nothing follows the pixels but zeros: some programs fill up the last block of a file.
+/// Returns whether only zeros follow the pixels: some programs fill up the last block of a file.
 fn is_padding(data: &mut Data<'_>, at: u64) -> io::Result<bool> {
     let left = data.length() as u64 - at;
     let head = data.at(at as usize, left.min(8) as usize)?;

@@ -1,6 +1,8 @@
-//! What the elements of a derived image say (PS3.3, C.7.6.1.1.2): those of the source, but for those that describe the pixels, and those that
-//! would be false: units and what values mean, windows, tables and pictures made for the old values, overlays among their bits, signatures,
-//! checksums of groups. It is of a series of its own.
+//! The elements of a derived image (PS3.3, C.7.6.1.1.2), a member of a series of its own.
+//!
+//! They are those of the source, except for those that describe the pixels, and those that would be
+//! false: units and meanings of values, windows, tables and pictures made for the old values,
+//! overlays among their bits, signatures, checksums of groups.
 
 use std::hash::Hasher;
 
@@ -17,9 +19,9 @@ use crate::elements::{Encoding, Tag, Type};
 /// The UID of this program, made of a random UUID (PS3.5, B.2).
 const IMPLEMENTATION: &str = "2.25.221637485960715533104982346671530274119";
 const VERSION: &str = "HISTEQD";
-/// The class of pictures of which nothing is known.
+/// The class of pictures of unknown origin.
 const SECONDARY_CAPTURE: &[u8] = b"1.2.840.10008.5.1.4.1.1.7";
-/// The class of images of magnetic resonance whose frames are described in groups.
+/// The class of magnetic resonance images with frames described in groups.
 const ENHANCED_RESONANCE: &str = "1.2.840.10008.5.1.4.1.1.4.1";
 const DERIVATION: &str = concat!("Contrast enhanced by histeqd ", env!("CARGO_PKG_VERSION"));
 /// The most bytes of a short text, of a long string and of a whole number.
@@ -37,7 +39,7 @@ pub(super) struct Form {
     pub(super) signed: bool,
 }
 
-/// What is to be said of a picture that was made of another.
+/// The facts of a picture that was made of another.
 pub(super) struct Derived<'d> {
     pub(super) source: &'d Known,
     pub(super) form: Form,
@@ -51,7 +53,7 @@ pub(super) struct Derived<'d> {
     pub(super) frames: u64,
     /// Its UID.
     pub(super) instance: &'d str,
-    /// What was done, if that is told.
+    /// The settings of the derivation, if they are recorded.
     pub(super) derivation: Option<Derivation>,
 }
 
@@ -71,7 +73,7 @@ impl Derived<'_> {
         &self.source.set
     }
 
-    /// Returns whether the source has colours and the picture none.
+    /// Returns whether the source has colours and the picture is gray.
     fn lost_colours(&self) -> bool {
         let description = &self.source.description;
         self.is_gray && (description.samples > 1 || description.palette.is_some())
@@ -103,12 +105,12 @@ impl Derived<'_> {
         elements
     }
 
-    /// Returns what PixelPresentation has to say.
+    /// Returns the value of PixelPresentation.
     fn presentation(&self) -> &'static [u8] {
         if self.is_gray { b"MONOCHROME" } else { b"TRUE_COLOR" }
     }
 
-    /// Says what the pixels are.
+    /// Describes the pixels.
     fn describe(&self, elements: &mut Elements) {
         let Self { form, is_gray, .. } = *self;
         let photometric: &[u8] = match (is_gray, self.inverted) {
@@ -140,7 +142,7 @@ impl Derived<'_> {
         }
     }
 
-    /// Says what the picture was made from, and how.
+    /// Records the source of the picture, and how it was made from it.
     fn tell_source(&self, elements: &mut Elements) {
         let set = self.set();
         elements.put(tags::IMAGE_TYPE, b"CS", &image_type(set));
@@ -168,7 +170,9 @@ impl Derived<'_> {
         elements.put(tags::SOP_INSTANCE, b"UI", self.instance.as_bytes());
     }
 
-    /// Says that the picture is of another series: the same for all pictures of a series that were made with the same settings.
+    /// Puts the picture into another series.
+    ///
+    /// It is the same for all pictures of a series that were made with the same settings.
     fn tell_series(&self, elements: &mut Elements) {
         let (set, Some(derivation)) = (self.set(), self.derivation) else { return };
         for tag in [tags::SERIES_INSTANCE, tags::CONCATENATION] {
@@ -185,7 +189,7 @@ impl Derived<'_> {
         elements.put(tags::SERIES_DESCRIPTION, b"LO", &series_description(old, derivation.what));
     }
 
-    /// Says that values have no unit.
+    /// Declares values to be without a unit.
     fn tell_values(&self, elements: &mut Elements) {
         let rescaled = [tags::RESCALE_INTERCEPT, tags::RESCALE_SLOPE, tags::RESCALE_TYPE];
         let is_rescaled = rescaled.into_iter().any(|tag| self.set().value(tag).is_some());
@@ -199,7 +203,7 @@ impl Derived<'_> {
                 elements.put(tags::RESCALE_INTERCEPT, b"DS", b"0");
                 elements.put(tags::RESCALE_SLOPE, b"DS", b"1");
             }
-            // Where it is not stated it is Hounsfield units of some pictures.
+            // An unstated type means Hounsfield units in some pictures.
             elements.put(tags::RESCALE_TYPE, b"LO", tags::UNSPECIFIED);
         }
         if self.set().value(tags::UNITS).is_some() {
@@ -207,7 +211,7 @@ impl Derived<'_> {
         }
     }
 
-    /// Says what the least and the greatest value are, if they have 16 bits, and has programs show what lies between them.
+    /// Records the least and greatest value of 16 bits, and a window that shows all between them.
     fn tell_range(&self, elements: &mut Elements) {
         let (form, set) = (&self.form, self.set());
         if !self.is_gray || form.tag != tags::PIXEL_DATA || form.allocated > 16 {
@@ -220,7 +224,8 @@ impl Derived<'_> {
                 elements.put(tag, kind, &(value as i32 as u16).to_le_bytes());
             }
         }
-        // A window is given in rescaled values (PS3.3, C.11.2.1.2): its lower end is at center - width / 2, its upper one at center + width / 2 - 1.
+        // A window is given in rescaled values (PS3.3, C.11.2.1.2): its lower end is at center -
+        // width / 2, its upper one at center + width / 2 - 1.
         let [slope, intercept] =
             [(tags::RESCALE_SLOPE, 1.0), (tags::RESCALE_INTERCEPT, 0.0)].map(|(tag, usual)| {
                 let text = set.text(tag).filter(|_| self.keeps_values);
@@ -229,7 +234,7 @@ impl Derived<'_> {
         if slope == 1.0 && intercept.is_finite() {
             let (center, width) = ((least + greatest + 1.0) / 2.0 + intercept, greatest - least + 1.0);
             for (tag, value) in [(tags::WINDOW_CENTER, center), (tags::WINDOW_WIDTH, width)] {
-                // As long as such a number may be, whatever it is.
+                // Padded to the longest such number, to have the same length whatever its value.
                 let text = format!("{value:<16}");
                 elements.put(tag, b"DS", text.get(..16).unwrap_or_default().as_bytes());
             }
@@ -253,7 +258,7 @@ pub(super) fn meta(set: &DataSet, instance: &str) -> Vec<u8> {
     elements.encoded.into_values().flatten().collect()
 }
 
-/// Returns whether an element belongs to an overlay whose bits were among those of the pixels.
+/// Returns whether an element belongs to an overlay in unused bits of the pixels.
 fn is_lost_overlay(set: &DataSet, tag: Tag) -> bool {
     let group = tag >> 16;
     tags::OVERLAYS.contains(&group) && set.value(group << 16 | tags::OVERLAY_DATA).is_none()
@@ -265,8 +270,10 @@ fn is_enhanced(set: &DataSet) -> bool {
     has_groups || set.text(tags::SOP_CLASS) == Some(ENHANCED_RESONANCE)
 }
 
-/// Returns the type of an image that is derived. It was not made in the examination, but where each frame has a type, those of patients' are
-/// always of the first kind (PS3.3, C.8.16.1.2).
+/// Returns the type of a derived image.
+///
+/// It was not made in the examination and is therefore secondary. Where each frame has a type,
+/// those of patients' images are always of the first kind (PS3.3, C.8.16.1.2).
 fn image_type(set: &DataSet) -> Vec<u8> {
     let old = set.value(tags::IMAGE_TYPE).unwrap_or_default();
     let kind = nested::derived(old);
@@ -277,7 +284,9 @@ fn image_type(set: &DataSet) -> Vec<u8> {
     [&b"DERIVED"[..], b"SECONDARY"].into_iter().chain(further).collect::<Vec<_>>().join(&b'\\')
 }
 
-/// Returns the description of a series that was made of one that is described so. What does not fit is cut, if letters are bytes.
+/// Returns the description of a derived series, given that of its source.
+///
+/// The source's part is cut to fit, if letters are bytes.
 fn series_description(old: &[u8], what: &str) -> Vec<u8> {
     let what = format!("histeqd {what}");
     if old.is_empty() {
@@ -292,13 +301,13 @@ fn series_description(old: &[u8], what: &str) -> Vec<u8> {
     [old, b" (", what.as_bytes(), b")"].concat()
 }
 
-/// Returns whether this is the UID of anything (PS3.5, 9.1).
+/// Returns whether this is a UID (PS3.5, 9.1).
 fn is_uid(value: &[u8]) -> bool {
     matches!(value, [b'0'..=b'2', b'.', ..])
         && value.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | 0 | b' '))
 }
 
-/// Returns the UID of a series that was made of another.
+/// Returns the UID of a derived series.
 fn series_uid(source: &[u8], derivation: &Derivation) -> String {
     let mut hasher = new_hasher();
     hasher.write(source.trim_ascii_end().split(|&byte| byte == 0).next().unwrap_or_default());
@@ -307,9 +316,10 @@ fn series_uid(source: &[u8], derivation: &Derivation) -> String {
     uid(hasher.finish128().as_u128())
 }
 
-/// Returns a UID made of a UUID (PS3.5, B.2), with these bits. It has 44 characters whatever they are.
+/// Returns a UID made of a UUID (PS3.5, B.2), with these bits. It always has 44 characters.
 pub(super) fn uid(bits: u128) -> String {
-    // Version 8, whose other bits are free (RFC 9562, 5.8). The highest bit makes it a number of 39 digits.
+    // Version 8, with all other bits free (RFC 9562, 5.8). The highest bit makes it a number of 39
+    // digits.
     let bits = bits & !(0xf << 76 | 0b11 << 62) | 8 << 76 | 0b10 << 62 | 1 << 127;
     format!("2.25.{bits}")
 }

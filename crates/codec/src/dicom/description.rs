@@ -1,4 +1,4 @@
-//! What a data set says about its pixels (PS3.3, C.7.6.3), checked.
+//! The description of a data set's pixels (PS3.3, C.7.6.3), checked.
 
 use super::dataset::{DataSet, PixelData};
 use super::palette::Palette;
@@ -9,10 +9,10 @@ use crate::elements::Tag;
 use crate::mapped::{Form, Kind, NoData};
 use equalize::{Depth, Layout, Pixel};
 
-/// More frames than any file has. Each takes some memory once it is known where it is.
+/// More frames than any file has. Each takes some memory once its place is known.
 const MAX_FRAMES: u32 = 1 << 20;
 
-/// What the samples of a pixel mean.
+/// The meaning of a pixel's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Photometric {
     /// Gray; the least value is white.
@@ -43,18 +43,18 @@ pub(super) struct Description {
     pub(super) allocated: u32,
     /// Bits of these that are the sample.
     pub(super) stored: u32,
-    /// How far above the lowest bit the sample begins.
+    /// The number of the sample's lowest bit.
     pub(super) shift: u32,
     pub(super) signed: bool,
     /// The type of samples that are floats.
     float: Option<Kind>,
-    /// Whether bits of compressed samples beside those that are stored may be those of overlays.
+    /// Whether compressed samples may have overlays in bits outside the stored ones.
     pub(super) may_have_overlays: bool,
-    /// The values of pixels that are none.
+    /// The values of pixels without data.
     pub(super) padding: Option<NoData>,
     pub(super) palette: Option<Palette>,
     pub(super) compression: Compression,
-    /// Whether samples of several bytes, or pairs of samples of one byte, begin with the higher one.
+    /// Whether samples of several bytes, or pairs of one byte, begin with the higher one.
     pub(super) swapped: bool,
 }
 
@@ -114,7 +114,7 @@ impl Description {
         Ok(description)
     }
 
-    /// Refuses combinations that nobody writes, or that no rule says how to read.
+    /// Refuses combinations that no program writes, or that no rule defines.
     fn check(&self) -> Result<(), CodecError> {
         let is_colour = self.samples > 1;
         let is_ybr = matches!(self.photometric, Photometric::Ybr | Photometric::Ybr422);
@@ -153,12 +153,14 @@ impl Description {
         }
     }
 
-    /// Returns whether samples are gray, and no numbers of colours.
+    /// Returns whether samples are gray, and not numbers of colours.
     pub(super) fn is_gray(&self) -> bool {
         self.samples == 1 && self.palette.is_none()
     }
 
-    /// Returns the form of samples that are no levels. All bits of bytes, and of colours, are levels.
+    /// Returns the form of samples that are not levels.
+    ///
+    /// All bits of bytes, and of colours, are levels.
     pub(super) fn form(&self) -> Option<Form> {
         if self.palette.is_some() {
             return None;
@@ -274,7 +276,7 @@ fn photometric(set: &DataSet, samples: u16, compression: Compression) -> Result<
     Ok(photometric)
 }
 
-/// Returns whether there are overlays that have no bytes of their own.
+/// Returns whether there are overlays without bytes of their own.
 fn has_overlays(set: &DataSet) -> bool {
     let groups = set.elements.keys().map(|tag| tag >> 16).filter(|group| tags::OVERLAYS.contains(group));
     groups.into_iter().any(|group| set.value(group << 16 | tags::OVERLAY_DATA).is_none())
@@ -286,7 +288,7 @@ fn needed(set: &DataSet, tag: Tag, name: &str) -> Result<u32, CodecError> {
     number.ok_or_else(|| malformed(format!("its {name} is missing or 0")))
 }
 
-/// Returns the values of pixels that are none: one, or all from one to another, which may be less.
+/// Returns the values of pixels without data: one, or all from one to another, which may be less.
 fn padding(set: &DataSet, pixels: Tag, signed: bool) -> Option<NoData> {
     let (value, limit) = match pixels {
         tags::FLOATS => (tags::FLOAT_PADDING, tags::FLOAT_PADDING_LIMIT),

@@ -14,17 +14,19 @@ use crate::reader::resize;
 /// More fragments than any program writes, unless there are as many frames.
 const MAX_FRAGMENTS: u64 = 1 << 16;
 
-/// Where the compressed frames of a file lie.
+/// The places of a file's compressed frames.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     /// The places of all fragments in the file.
     places: Vec<Range<u64>>,
-    /// The number of each frame's first fragment, and behind the last frame that of all fragments.
+    /// The number of each frame's first fragment, then the number of all fragments.
     starts: Vec<usize>,
 }
 
 impl Fragments {
-    /// Finds the fragments of `frames` frames. If no table of offsets is before them, `extended` may be one, of 64-bit numbers.
+    /// Finds the fragments of `frames` frames.
+    ///
+    /// If there is no table of offsets before them, `extended` may be one, of 64-bit numbers.
     pub(super) fn find(
         data: &mut Data<'_>,
         pixels: &PixelData,
@@ -52,7 +54,7 @@ impl Fragments {
                 return Err(truncated());
             }
             if table.is_none() {
-                // A table of another length tells nothing.
+                // A table of another length is ignored.
                 let told = if length == 4 * u64::from(frames) { length as usize } else { 0 };
                 let bytes = data.copy(at as usize, told).map_err(fault)?;
                 let words = bytes.as_chunks().0.iter();
@@ -72,7 +74,7 @@ impl Fragments {
         Ok(Self { places, starts })
     }
 
-    /// Returns the bytes of what is known of the fragments.
+    /// Returns the bytes of the table of fragments.
     pub(super) fn heap_bytes(&self) -> u64 {
         self.places.len() as u64 * BYTES_OF_FRAGMENT
     }
@@ -105,13 +107,16 @@ fn other_number(fragments: usize, frames: usize) -> CodecError {
     malformed(format!("{fragments} fragments of {frames} frames"))
 }
 
-/// Returns the number of each frame's first fragment: all belong to a single frame; else the table of offsets tells, or each frame has one.
+/// Returns the number of each frame's first fragment.
+///
+/// All belong to a single frame; otherwise there is a table of offsets, or each frame has one
+/// fragment.
 fn starts(places: &[Range<u64>], table: &[u64], frames: usize) -> Option<Vec<usize>> {
     let first = places.first()?.start;
     let mut starts: Vec<usize> = if frames == 1 {
         vec![0]
     } else if table.len() == frames {
-        // Offsets are those of the items, whose headers have eight bytes, from the first one on.
+        // Offsets are those of the items, with headers of eight bytes, from the first one on.
         let numbers = table.iter().map(|offset| {
             let start = first.checked_add(*offset)?;
             places.binary_search_by_key(&start, |place| place.start).ok()
@@ -131,8 +136,10 @@ fn offsets(table: &[u8]) -> Vec<u64> {
     table.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect()
 }
 
-/// Returns the number of each frame's first fragment, where no table tells: streams of JPEG and JPEG 2000 begin and end with their marks, and a
-/// frame is padded to an even length behind them.
+/// Returns the number of each frame's first fragment, where there is no table.
+///
+/// Streams of JPEG and JPEG 2000 begin and end with their marks, and a frame is padded to an even
+/// length after them.
 fn starts_by_content(
     data: &Data<'_>,
     places: &[Range<u64>],
@@ -154,7 +161,7 @@ fn starts_by_content(
     Ok(is_whole.then_some(starts))
 }
 
-/// Bytes at either end of a fragment that tell.
+/// Bytes at either end of a fragment that are checked for marks.
 const MARKS: usize = 4;
 
 fn begins_stream(head: &[u8; MARKS]) -> bool {
@@ -162,7 +169,7 @@ fn begins_stream(head: &[u8; MARKS]) -> bool {
     head.starts_with(b"\xff\xd8\xff") || *head == CODESTREAM
 }
 
-/// Returns whether these bytes end with the mark at the end of a JPEG or of a codestream, but for a byte of padding.
+/// Returns whether these bytes end with the end mark of a JPEG or a codestream, and a padding byte.
 fn ends_stream(tail: &[u8]) -> bool {
     const END: &[u8] = b"\xff\xd9";
     tail.ends_with(END) || tail.split_last().is_some_and(|(_, before)| before.ends_with(END))

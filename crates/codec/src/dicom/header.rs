@@ -57,7 +57,9 @@ pub(super) fn element(encoding: Encoding, tag: Tag, kind: &Type, value: &[u8]) -
     encoded
 }
 
-/// Returns the header of an element with a value of so many bytes, or of one that a delimiter ends ([`UNDEFINED`]). It is little-endian.
+/// Returns the header of an element with a value of so many bytes, or of [`UNDEFINED`] length.
+///
+/// It is little-endian.
 pub(super) fn header(encoding: Encoding, tag: Tag, kind: &Type, length: u32) -> Vec<u8> {
     let mut header = Vec::new();
     header.extend(((tag >> 16) as u16).to_le_bytes());

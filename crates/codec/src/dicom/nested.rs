@@ -1,4 +1,6 @@
-//! What sequences say of the old pixels (PS3.3, C.7.6.16, functional groups, above all): taken out, or made true.
+//! Statements of sequences about the old pixels: taken out, or made true.
+//!
+//! Above all, functional groups (PS3.3, C.7.6.16).
 
 use std::io;
 
@@ -21,25 +23,25 @@ const OPTICAL_PATHS: Tag = 0x0048_0105;
 /// How deep sequences within these may be nested.
 const DEPTH: usize = 32;
 
-/// What is true of the new pixels.
+/// Facts of the new pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Truth {
-    /// Whether colours became gray, for which a profile means nothing.
+    /// Whether colours became gray, for which a profile is meaningless.
     pub(super) lost_colours: bool,
     /// PixelPresentation, where it is stated.
     pub(super) presentation: &'static [u8],
 }
 
-/// What becomes of an element.
+/// The fate of an element in the new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
     LeftOut,
-    /// It gets another value. That of a sequence ends with its delimiter.
+    /// It gets another value. The value of a sequence ends with its delimiter.
     Becomes(Vec<u8>),
 }
 
-/// What a sequence tells of.
+/// The subject of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     /// The frames.
@@ -51,7 +53,9 @@ enum About {
     Other,
 }
 
-/// Returns what becomes of an element of a data set. Anything but a sequence stays, and so does a damaged one.
+/// Returns the fate of an element of a data set.
+///
+/// Anything but a sequence stays, and so does a damaged one.
 pub(super) fn fate(tag: Tag, kind: Option<Type>, value: &[u8], encoding: Encoding, truth: Truth) -> Fate {
     if !is_sequence(kind, value, encoding) {
         return Fate::Stays;
@@ -64,7 +68,9 @@ pub(super) fn fate(tag: Tag, kind: Option<Type>, value: &[u8], encoding: Encodin
     of_items(value, inside(kind, encoding), about, truth, DEPTH).unwrap_or(Fate::Stays)
 }
 
-/// Returns whether the value of an element is a sequence. Where its type is not written or not known, its first bytes tell.
+/// Returns whether the value of an element is a sequence.
+///
+/// Where its type is not written or not known, its first bytes decide.
 fn is_sequence(kind: Option<Type>, value: &[u8], encoding: Encoding) -> bool {
     match kind {
         Some(kind) if kind != *b"UN" => kind == *b"SQ",
@@ -72,7 +78,7 @@ fn is_sequence(kind: Option<Type>, value: &[u8], encoding: Encoding) -> bool {
     }
 }
 
-/// Returns what becomes of a sequence with these items.
+/// Returns the fate of a sequence with these items.
 fn of_items(value: &[u8], encoding: Encoding, about: About, truth: Truth, depth: usize) -> io::Result<Fate> {
     if depth == 0 {
         return Err(io::ErrorKind::InvalidData.into());
@@ -124,7 +130,7 @@ struct Item {
     about: About,
     truth: Truth,
     depth: usize,
-    /// What it has in the new file.
+    /// Its content in the new file.
     kept: Vec<u8>,
     changes: bool,
     /// Whether it states the type of rescaled values.
@@ -132,7 +138,7 @@ struct Item {
 }
 
 impl Item {
-    /// Takes over an element, whose bytes begin with its header.
+    /// Takes over an element; its `bytes` begin with its header.
     fn take(&mut self, found: &Header, bytes: &[u8]) -> io::Result<()> {
         let (value, kind) = (&bytes[found.bytes..], found.kind);
         let fate = self.fate(found, value)?;
@@ -175,7 +181,7 @@ impl Item {
         })
     }
 
-    /// Adds what is missing.
+    /// Adds the type of rescaled values, if it is missing.
     fn finish(&mut self) {
         if self.about == About::Rescaling && !self.has_type {
             self.kept.extend(element(self.encoding, tags::RESCALE_TYPE, b"LO", tags::UNSPECIFIED));
@@ -184,7 +190,7 @@ impl Item {
     }
 }
 
-/// Returns the type of an image or a frame that is derived.
+/// Returns the type of a derived image or frame.
 pub(super) fn derived(kind: &[u8]) -> Vec<u8> {
     let further = kind.trim_ascii().split(|&byte| byte == b'\\').skip(1);
     [&b"DERIVED"[..]].into_iter().chain(further).collect::<Vec<_>>().join(&b'\\')
@@ -227,7 +233,7 @@ mod tests {
         assert_eq!(of_groups(&both), Fate::Becomes(expected));
         assert_eq!(of_groups(&item(&[OTHER], false)), Fate::Stays);
         assert_eq!(of_groups(&both[..both.len() - 1]), Fate::Stays);
-        // What other sequences say is of other pictures.
+        // Other sequences describe other pictures.
         assert_eq!(fate(0x0008_1140, Some(*b"SQ"), &both, EXPLICIT, TRUTH), Fate::Stays);
     }
 

@@ -72,8 +72,10 @@ fn missing() -> CodecError {
     malformed("its palette is missing or cut short")
 }
 
-/// Returns the depth of colours. They become those of 8 bits if they are such in the upper halves of words, or those of ultrasound, which has no
-/// colours of more bits but in palettes (PS3.3, C.8.5.6.1.15).
+/// Returns the depth of colours.
+///
+/// Colours of 16 bits become 8-bit ones if they are such in the upper halves of words, or if they
+/// are those of ultrasound, which has no deeper colours except in palettes (PS3.3, C.8.5.6.1.15).
 fn reduced(colours: &mut [[u16; 3]], stored: Depth, is_ultrasound: bool) -> Depth {
     let values = colours.as_flattened_mut();
     if stored == Depth::Eight || !is_ultrasound && values.iter().any(|value| value & 0xff != 0) {
@@ -83,7 +85,9 @@ fn reduced(colours: &mut [[u16; 3]], stored: Depth, is_ultrasound: bool) -> Dept
     Depth::Eight
 }
 
-/// Returns the entries of one channel. Those of 8 bits are bytes, in pairs that are words, or the lower halves of words.
+/// Returns the entries of one channel.
+///
+/// Entries of 8 bits are bytes, in pairs that are words, or the lower halves of words.
 fn channel_of(set: &DataSet, tag: u32, count: usize, depth: Depth) -> Option<Vec<u16>> {
     let words = set.words(tag)?;
     if depth == Depth::Sixteen || words.len() >= count {
@@ -93,7 +97,7 @@ fn channel_of(set: &DataSet, tag: u32, count: usize, depth: Depth) -> Option<Vec
     Some(bytes).filter(|bytes| bytes.len() >= count)
 }
 
-/// Returns the entries of one channel whose table is in segments.
+/// Returns the entries of one channel, from a table in segments.
 fn segmented(set: &DataSet, tag: u32, count: usize, depth: Depth) -> Option<Vec<u16>> {
     let words = set.words(tag)?;
     let data = match depth {
@@ -109,13 +113,13 @@ fn segmented(set: &DataSet, tag: u32, count: usize, depth: Depth) -> Option<Vec<
 struct Segments<'d> {
     data: &'d [u16],
     depth: Depth,
-    /// How many entries there are to be.
+    /// The number of entries that there are to be.
     count: usize,
     entries: Vec<u16>,
 }
 
 impl Segments<'_> {
-    /// Adds the entries of so many segments from a place on, or of all of them; `None` if they are damaged.
+    /// Adds the entries of `segments` segments, or of all, from a place on; `None` if damaged.
     fn expand(&mut self, mut at: usize, segments: Option<usize>) -> Option<()> {
         const DISCRETE: u16 = 0;
         const LINEAR: u16 = 1;
@@ -148,7 +152,9 @@ impl Segments<'_> {
         Some(())
     }
 
-    /// Adds entries on a line from the last one to another, which is the last of them. Halves become even, as in other readers.
+    /// Adds entries on a line from the last one to another, which becomes the last.
+    ///
+    /// Halves are rounded to even, as in other readers.
     fn go_to(&mut self, end: u16, length: usize) -> Option<()> {
         let start = i64::from(*self.entries.last()?);
         let (steps, rise) = (length as i64, i64::from(end) - start);
@@ -164,7 +170,7 @@ impl Segments<'_> {
         Some(())
     }
 
-    /// Returns the place that an indirect segment tells, in bytes from the start of the table, and how many numbers tell it.
+    /// Returns the offset in an indirect segment, in bytes of the table, and its count of numbers.
     fn offset(&self, at: usize) -> Option<(usize, usize)> {
         let numbers = self.data.get(at..)?;
         match self.depth {

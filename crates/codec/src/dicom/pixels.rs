@@ -1,4 +1,6 @@
-//! The pixels of a frame: decompressed if they are compressed, and then read row by row, as samples of whole bytes in the machine's order.
+//! The pixels of a frame, read row by row as samples of whole bytes in the machine's order.
+//!
+//! Compressed pixels are decompressed first.
 
 use super::data::Data;
 use super::dataset::fault;
@@ -21,15 +23,17 @@ pub(super) struct Frame<'f> {
     stored: Stored<'f>,
 }
 
-/// Where the samples are, as they are stored without compression.
+/// The samples as they are stored without compression.
 enum Stored<'f> {
-    /// In the file: the pixels of all frames begin at an offset, and those of this one so many bits behind it.
+    /// In the file: the offset of all pixels, and the distance of this frame from it in bits.
     File(&'f Data<'f>, u64, u64),
     Memory(Vec<u8>),
 }
 
 impl<'f> Frame<'f> {
-    /// Returns a frame that lies in the file without compression. The pixels of all frames begin at `start`.
+    /// Returns a frame that lies in the file without compression.
+    ///
+    /// The pixels of all frames begin at `start`.
     pub(super) fn stored(
         description: &'f Description,
         data: &'f Data<'f>,
@@ -40,7 +44,7 @@ impl<'f> Frame<'f> {
         let mut photometric = description.photometric;
         let mut bits = bits;
         if photometric == Photometric::Ybr422 {
-            // Some programs say that pixels have their chroma in common, and write all of it.
+            // Some programs state that pixels have their chroma in common, and write all of it.
             let whole = description.frame_samples() * 8;
             if bytes_of(whole, frames).is_some_and(|needed| length >= needed) {
                 (photometric, bits) = (Photometric::Ybr, whole);
@@ -86,7 +90,7 @@ impl<'f> Frame<'f> {
                     }
                     let ycbcr = samples == 3 && jpeg::is_ycbcr(&stream, photometric == Photometric::Ybr);
                     let (width, rows) = size;
-                    // Frames are padded to an even length, behind the end of the stream.
+                    // Frames are padded to an even length, after the end of the stream.
                     let embedded = Embedded { width, rows, components: samples, bits: 8, ycbcr };
                     embedded.decode(&stream, &mut pixels).map_err(of_stream)?;
                     photometric = if samples == 3 { Photometric::Rgb } else { photometric };
@@ -112,7 +116,7 @@ impl<'f> Frame<'f> {
         Ok(Self { description, photometric, planar: false, swapped: false, stored })
     }
 
-    /// Returns how many samples of one kind a row has in a row of the file, and how often they occur there.
+    /// Returns the number of planes, each of one sample a pixel; 1 if all samples lie together.
     fn planes(&self) -> usize {
         if self.planar { self.description.samples } else { 1 }
     }
@@ -169,7 +173,7 @@ impl<'f> Frame<'f> {
         Ok(())
     }
 
-    /// Makes samples of stored ones: bits or whole bytes, of which all planes follow each other.
+    /// Converts stored samples, as bits or whole bytes, with the planes one after the other.
     fn convert(&self, stored: &[u8], first: usize, into: &mut [u8]) {
         let description = self.description;
         match (description.allocated, self.photometric) {
@@ -178,7 +182,8 @@ impl<'f> Frame<'f> {
                 unpack(stored, skipped, description.allocated, into, description.sample_bytes());
             }
             (_, Photometric::Ybr422) => {
-                // Two lumas are followed by the chroma of both. A row of an odd width ends with the chroma of one.
+                // Two lumas are followed by the chroma of both. A row of an odd width ends with the
+                // chroma of one.
                 let pairs = stored.chunks(4).zip(into.chunks_mut(6));
                 for (pair, pixels) in pairs {
                     let chroma = &pair[pair.len() - 2..];
@@ -197,7 +202,7 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Puts the samples of `N` bytes of a pixel together, in the machine's order and without the bits that are none of theirs.
+    /// Puts the samples of a pixel together, in the machine's order and without unused bits.
     fn arrange<const N: usize>(&self, stored: &[u8], into: &mut [u8]) {
         let (description, planes) = (self.description, self.planes());
         let (stored, into) = (stored.as_chunks::<N>().0, into.as_chunks_mut::<N>().0);
@@ -225,7 +230,7 @@ fn bytes_of(bits: u64, frames: u64) -> Option<u64> {
     Some(bits.checked_mul(frames)?.div_ceil(8))
 }
 
-/// Unpacks samples of fewer than 16 bits, the lowest bit first, that begin behind `skipped` bits.
+/// Unpacks samples of fewer than 16 bits, the lowest bit first, that begin after `skipped` bits.
 fn unpack(packed: &[u8], skipped: usize, bits: u32, into: &mut [u8], bytes: usize) {
     let starts = (skipped..).step_by(bits as usize);
     for (start, sample) in starts.zip(into.chunks_exact_mut(bytes)) {
@@ -239,7 +244,7 @@ fn unpack(packed: &[u8], skipped: usize, bits: u32, into: &mut [u8], bytes: usiz
     }
 }
 
-/// Takes out of a sample the bits that are not among the `above` highest and the `below` lowest.
+/// Removes the `above` highest and the `below` lowest bits of a sample.
 #[inline(always)]
 fn extract<const N: usize>(sample: &mut [u8; N], signed: bool, above: u32, below: u32) {
     macro_rules! of {
@@ -319,18 +324,20 @@ pub(super) fn at_once(description: &Description) -> usize {
     (BAND / (description.width as usize * description.pixel_bytes())).max(1)
 }
 
-/// Returns the most bytes of heap that reading rows takes: those rows as they are stored, or the numbers of their colours too.
+/// Returns the most bytes of heap that reading rows takes.
+///
+/// These are the rows as they are stored, or the numbers of their colours too.
 pub(super) fn rows_bytes(description: &Description) -> u64 {
     let pixels = at_once(description) as u64 * u64::from(description.width);
     pixels * (2 * description.samples * description.sample_bytes()) as u64
 }
 
-/// Returns the bytes of a frame that is not compressed, and in which no samples are shared or packed.
+/// Returns the bytes of a frame that is not compressed, without shared or packed samples.
 pub(super) fn frame_bytes(description: &Description) -> u64 {
     description.frame_samples() * description.sample_bytes() as u64
 }
 
-/// Returns the most bytes of heap that decompressing a frame of so many bytes takes, besides these and its decompressed ones.
+/// Returns the most bytes of heap for decompressing a frame, without its data before and after.
 pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
     let samples = description.frame_samples();
     match description.compression {
@@ -357,7 +364,9 @@ fn put(values: &[u16], bytes: usize, into: &mut [u8]) -> Result<(), CodecError> 
     Ok(())
 }
 
-/// Refuses samples of a stream that have bits above those that are stored, other than those of their sign: without them they would be others.
+/// Refuses samples with bits above the stored ones, other than those of their sign.
+///
+/// Without these bits they would be other values.
 fn check_bits(description: &Description, pixels: &[u8]) -> Result<(), CodecError> {
     let stored = description.stored + description.shift;
     let bytes = description.sample_bytes();
@@ -382,7 +391,7 @@ fn check_bits(description: &Description, pixels: &[u8]) -> Result<(), CodecError
     )))
 }
 
-/// Says that what is damaged is a stream within the file.
+/// Turns an error of a damaged stream into one of the file.
 fn of_stream(error: CodecError) -> CodecError {
     match error {
         CodecError::Malformed { reason, .. } => {

@@ -6,7 +6,7 @@ use crate::CodecError;
 /// The most segments: a pixel of three samples of four bytes each.
 const MAX_SEGMENTS: usize = 15;
 
-/// Decodes a frame of samples of `bytes` bytes, `samples` of them in a pixel, into pixels whose samples have the low byte first.
+/// Decodes a frame of `samples` samples a pixel, of `bytes` bytes each, the low byte first.
 pub(super) fn decode(stream: &[u8], samples: usize, bytes: usize, into: &mut [u8]) -> Result<(), CodecError> {
     let header: &[[u8; 4]] =
         stream.get(..64).ok_or_else(|| malformed("its run-length header is cut short"))?.as_chunks().0;
@@ -27,7 +27,7 @@ pub(super) fn decode(stream: &[u8], samples: usize, bytes: usize, into: &mut [u8
     Ok(())
 }
 
-/// Expands a segment. What it has beyond what is wanted is ignored, as rows may be padded.
+/// Expands a segment. Data beyond the wanted bytes are ignored, as rows may be padded.
 fn expand<'b>(data: &[u8], into: impl Iterator<Item = &'b mut u8>) -> Result<(), CodecError> {
     let (mut into, mut data) = (into.peekable(), data.iter());
     let mut next =

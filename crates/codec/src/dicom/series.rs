@@ -1,4 +1,4 @@
-//! What a file says of its place in a series.
+//! The place of a file in a series.
 
 use std::fs::File;
 
@@ -12,7 +12,7 @@ use crate::elements::Tag;
 use crate::reader::Reader;
 use crate::{CodecError, Limits, Object, Slice};
 
-/// Returns the slice that a file is of a series.
+/// Returns the place of a file in a series, as a slice.
 pub(in super::super) fn slice_of(
     file: &mut File,
     buffer: &mut Vec<u8>,
@@ -31,7 +31,7 @@ pub(in super::super) fn slice_of(
     Ok(position_of(&set))
 }
 
-/// Returns what a file says of its place in a series; `None` if it is of none, or no picture.
+/// Returns the place of a data set in a series; `None` if it has no series, or is not a picture.
 fn position_of(set: &DataSet) -> Option<Slice> {
     let object = set.text(tags::SOP_CLASS).and_then(Object::of_class);
     if set.pixels.is_none() || object.is_some_and(|object| object != Object::Segmentation) {
@@ -45,7 +45,7 @@ fn position_of(set: &DataSet) -> Option<Slice> {
     })
 }
 
-/// Returns the numbers of an element that has exactly so many.
+/// Returns the numbers of an element that has exactly `N`.
 fn coordinates<const N: usize>(set: &DataSet, tag: Tag) -> Option<[f64; N]> {
     Scope::Whole(set).find(tag)?.numbers().collect::<Vec<_>>().try_into().ok()
 }

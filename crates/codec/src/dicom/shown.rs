@@ -1,4 +1,6 @@
-//! How values are shown (PS3.3, C.11.1 and C.11.2; PS3.4, N.2): rescaled, and brought between black and white by a window or a table.
+//! The brightness of values: rescaled, and brought between black and white by a window or a table.
+//!
+//! Source: PS3.3, C.11.1 and C.11.2; PS3.4, N.2.
 
 use super::dataset::DataSet;
 use super::description::Description;
@@ -19,7 +21,7 @@ const TABLE_DESCRIPTOR: u32 = 0x0028_3002;
 const TABLE_DATA: u32 = 0x0028_3006;
 const WINDOW_FUNCTION: u32 = 0x0028_1056;
 
-/// The scope that says something of a frame: its own groups, those of all, or the data set.
+/// The scope with a group of a frame: its own groups, those of all frames, or the data set.
 fn scope_of(set: &DataSet, frame: u32, group: u32) -> Scope<'_> {
     let whole = Scope::Whole(set);
     let own = whole.find(tags::FRAME_GROUPS).and_then(|groups| groups.item(frame as usize)?.item(group));
@@ -109,21 +111,21 @@ impl Table {
         is_whole.then(|| Self { first, entries, top: f64::from((1_u32 << bits) - 1) })
     }
 
-    /// Returns the entry of a value; that of the nearest one, if there is none.
+    /// Returns the entry of a value, or the nearest entry outside the table.
     fn entry(&self, value: f64) -> f64 {
         let number = (value - self.first).clamp(0.0, (self.entries.len() - 1) as f64);
         self.entries[number as usize].into()
     }
 }
 
-/// From stored values to those that mean something.
+/// The step from stored values to rescaled ones.
 #[derive(Debug)]
 enum Modality {
     Line(Rescale),
     Table(Table),
 }
 
-/// From those to brightness.
+/// The step from rescaled values to brightness.
 #[derive(Debug)]
 enum Voi {
     Linear { center: f64, width: f64 },
@@ -142,7 +144,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Returns how a frame is shown in the window that is wanted; `None` if that is the file's own and it has none.
+    /// Returns how a frame is shown in the `window`.
+    ///
+    /// `None` if that is the file's own and the file has no window.
     ///
     /// # Errors
     /// If the file has no such window, or its tables are damaged.
@@ -213,7 +217,7 @@ fn damaged() -> CodecError {
     malformed("a table of values is damaged")
 }
 
-/// Returns the window of this center and width, which a scope says the function of.
+/// Returns the window of this center and width, with the function that its scope states.
 fn windowed(scope: Scope<'_>, center: f64, width: f64) -> Result<Voi, CodecError> {
     match scope.text(WINDOW_FUNCTION) {
         Some("SIGMOID") if width > 0.0 => Ok(Voi::Sigmoid { center, width }),
@@ -249,7 +253,7 @@ impl Voi {
 pub(super) struct ShownRows<'f> {
     rows: &'f Frame<'f>,
     shown: &'f Shown,
-    /// What samples are, and how many bytes a row of them has.
+    /// The type of samples, and the bytes of a row of them.
     kind: Kind,
     row: usize,
     /// The brightness of every value of short samples, by their bits.
@@ -272,7 +276,7 @@ impl<'f> ShownRows<'f> {
     }
 }
 
-/// Samples as they are stored, and what reads them.
+/// The stored samples, and the buffer for reading them.
 #[derive(Default)]
 pub(super) struct Tool {
     inner: Vec<u8>,

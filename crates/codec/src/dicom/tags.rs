@@ -36,13 +36,13 @@ pub(super) const INSTANCE_NUMBER: Tag = 0x0020_0013;
 /// ImagePositionPatient and ImageOrientationPatient.
 pub(super) const POSITION: Tag = 0x0020_0032;
 pub(super) const ORIENTATION: Tag = 0x0020_0037;
-/// What tells the parts of one long file from others.
+/// The UID that the parts of one long file share.
 pub(super) const CONCATENATION: Tag = 0x0020_9161;
-/// What all frames have in common, and what each has.
+/// The properties that all frames have in common, and those of each.
 pub(super) const SHARED_GROUPS: Tag = 0x5200_9229;
 pub(super) const FRAME_GROUPS: Tag = 0x5200_9230;
 
-/// How the frames of magnetic resonance were taken, which only original ones say (PS3.3, C.8.13.4).
+/// Acquisition of magnetic resonance frames, which only original ones state (PS3.3, C.8.13.4).
 pub(super) const OF_ORIGINAL_RESONANCE: [Tag; 18] = [
     0x0018_0023,
     0x0018_9005,
@@ -88,13 +88,13 @@ pub(super) const WINDOW_WIDTH: Tag = 0x0028_1051;
 pub(super) const RESCALE_INTERCEPT: Tag = 0x0028_1052;
 pub(super) const RESCALE_SLOPE: Tag = 0x0028_1053;
 pub(super) const RESCALE_TYPE: Tag = 0x0028_1054;
-/// The type of rescaled values whose unit is not known.
+/// The type of rescaled values of an unknown unit.
 pub(super) const UNSPECIFIED: &[u8] = b"US";
 /// The unit of rescaled values of positron emission.
 pub(super) const UNITS: Tag = 0x0054_1001;
-/// What these values were divided by.
+/// The divisor of these values.
 const UPTAKE_TYPE: Tag = 0x0054_1006;
-/// What stored values mean, with a unit.
+/// The meaning of stored values, with a unit.
 pub(super) const VALUE_MAPPINGS: Tag = 0x0040_9096;
 /// The descriptors of the red, green and blue palettes.
 pub(super) const PALETTES: [Tag; 3] = [0x0028_1101, 0x0028_1102, 0x0028_1103];
@@ -117,7 +117,10 @@ pub(super) const OVERLAYS: std::ops::RangeInclusive<u32> = 0x6000..=0x60ff;
 /// The number, within such a group, of the bits of an overlay that has bytes of its own.
 pub(super) const OVERLAY_DATA: u32 = 0x3000;
 
-/// What is not true of the new pixels: how they were stored, to be shown or signed; values that they stood for; pictures of the old ones.
+/// Elements that are not true of the new pixels.
+///
+/// How they were stored, to be shown or signed; values that they stood for; pictures of the old
+/// ones.
 const UNTRUE: [Tag; 36] = [
     0x0028_0050,
     0x0028_0060,
@@ -162,10 +165,12 @@ pub(super) const FRAME_OFFSETS: Tag = 0x7fe0_0001;
 /// Offsets and lengths of frames.
 const FRAME_TABLES: [Tag; 2] = [FRAME_OFFSETS, 0x7fe0_0002];
 
-/// Returns whether an element is not true of the new pixels, or, like the lengths of groups, of the new file.
+/// Returns whether an element is not true of the new pixels or file.
+///
+/// The lengths of groups are not true of the new file.
 pub(super) fn is_untrue(tag: Tag) -> bool {
     let is_group_length = tag & 0xffff == 0;
-    // Those of the file meta information are written anew, wherever they were.
+    // Elements of the file meta information are written anew, wherever they were.
     let is_meta = tag >> 16 <= META;
     let palettes = [PALETTES, PALETTE_DATA, SEGMENTED_PALETTES];
     let is_palette = palettes.as_flattened().contains(&tag);

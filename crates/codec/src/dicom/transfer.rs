@@ -21,7 +21,7 @@ pub(super) enum Compression {
     HighThroughput,
 }
 
-/// What is known from a transfer syntax.
+/// The properties of a transfer syntax.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) compression: Compression,
@@ -32,11 +32,11 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// That of a file that does not tell.
+    /// The properties for a file that does not state its transfer syntax.
     pub(super) const UNKNOWN: Self =
         Self { compression: Compression::None, big_endian: false, deflated: false, lossy: false };
 
-    /// Returns what the transfer syntax of this UID is.
+    /// Returns the properties of the transfer syntax of this UID.
     pub(super) fn of(uid: &str) -> Result<Self, CodecError> {
         let plain = Self::UNKNOWN;
         match uid {

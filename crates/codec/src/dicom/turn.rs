@@ -1,26 +1,26 @@
-//! Turning big-endian elements (PS3.5, 7.3; retired) into little-endian ones.
+//! Conversion of big-endian elements (PS3.5, 7.3; retired) into little-endian ones.
 
 use super::header::Header;
 use super::tags;
 use crate::elements::{Encoding, Tag, is_long};
 use crate::samples::swap_bytes;
 
-/// What follows a header.
+/// The content after a header.
 enum Content {
-    /// A value of so many bytes, which is turned.
+    /// A value of so many bytes, already converted.
     Value(usize),
     /// Elements or items: of so many bytes, or up to a delimiter.
     Elements(Option<usize>),
-    /// Nothing: it ends those before it.
+    /// A delimiter, which ends the elements before it.
     End,
 }
 
-/// Turns elements of explicit types. `None` if they are damaged, or nested deeper than `depth`.
+/// Converts elements of explicit types. `None` if they are damaged, or nested deeper than `depth`.
 pub(super) fn turn(bytes: &mut [u8], depth: usize) -> Option<()> {
     turn_until_end(bytes, depth).map(|_| ())
 }
 
-/// Turns elements up to the end of `bytes` or a delimiter, and returns the number of bytes behind that.
+/// Converts elements up to the end of `bytes` or a delimiter; returns the number of bytes left.
 fn turn_until_end(mut bytes: &mut [u8], depth: usize) -> Option<usize> {
     while !bytes.is_empty() {
         let (content, behind) = turn_header(bytes)?;
@@ -42,7 +42,9 @@ fn turn_until_end(mut bytes: &mut [u8], depth: usize) -> Option<usize> {
     Some(0)
 }
 
-/// Turns the header of an element, and its value unless that is elements. Returns what follows the header.
+/// Converts the header of an element, and its value unless that consists of elements.
+///
+/// Returns the bytes after the header.
 fn turn_header(bytes: &mut [u8]) -> Option<(Content, &mut [u8])> {
     let (tag, kind, length) = {
         let encoding = Encoding { explicit: true, big_endian: true };
@@ -71,7 +73,7 @@ fn turn_header(bytes: &mut [u8]) -> Option<(Content, &mut [u8])> {
     Some((content, behind))
 }
 
-/// Returns the bytes of the numbers that a value consists of; 1 if it has none.
+/// Returns the bytes of the numbers that a value consists of; 1 if it has no numbers.
 fn number_bytes(tag: Tag, kind: Option<[u8; 2]>) -> usize {
     match kind.as_ref() {
         // Tables of bytes are pairs that are words, too.

@@ -1,5 +1,7 @@
-//! The volumes whose slices the frames of a file are: as its dimensions tell (PS3.3, C.7.6.17), or the vectors along which the frames of nuclear
-//! medicine follow each other (C.8.4.8). A file that has neither is one volume.
+//! The volumes that the frames of a file are slices of.
+//!
+//! They are given by its dimensions (PS3.3, C.7.6.17), or by the vectors along which the frames of
+//! nuclear medicine follow each other (C.8.4.8). A file that has neither is one volume.
 
 use super::dataset::DataSet;
 use super::items::{Found, Scope};
@@ -7,7 +9,7 @@ use super::tags;
 use crate::elements::Tag;
 use crate::volumes::{NoVolumes, Volumes};
 
-/// The dimensions, and what each is about.
+/// The dimensions, and the pointer of each to an attribute.
 const DIMENSIONS: Tag = 0x0020_9222;
 const DIMENSION_POINTER: Tag = 0x0020_9165;
 /// Within the groups of a frame: its places along the dimensions.
@@ -15,7 +17,9 @@ const FRAME_CONTENT: Tag = 0x0020_9111;
 const DIMENSION_VALUES: Tag = 0x0020_9157;
 /// The vectors along which frames follow each other.
 const INCREMENTS: Tag = 0x0028_0009;
-/// What tells slices from each other: SliceVector, ImagePositionPatient, InStackPositionNumber, ImagePositionVolume.
+/// The attributes that distinguish slices.
+///
+/// SliceVector, ImagePositionPatient, InStackPositionNumber, ImagePositionVolume.
 const ALONG_VOLUME: [Tag; 4] = [0x0054_0080, tags::POSITION, 0x0020_9057, 0x0020_9301];
 
 /// Returns the volumes of so many frames.
@@ -47,7 +51,7 @@ fn numbers(places: Vec<(u32, &Tag)>) -> Vec<u32> {
     places.into_iter().map(|(at, _)| at).collect()
 }
 
-/// Returns the place of each frame along the dimensions, as its groups tell.
+/// Returns the place of each frame along the dimensions, by its groups.
 fn places_told(whole: Scope<'_>) -> Option<Vec<Vec<u32>>> {
     let frames = whole.find(tags::FRAME_GROUPS)?.items();
     frames.map(|groups| Some(groups.item(FRAME_CONTENT)?.find(DIMENSION_VALUES)?.longs())).collect()

@@ -1,4 +1,4 @@
-//! Writing a derived image: what its elements say is in [`derived`](super::derived).
+//! Writing a derived image, with the elements of [`derived`](super::derived).
 
 use std::fs::File;
 use std::hash::Hasher;
@@ -72,7 +72,7 @@ impl<'d> Ready<'d> {
         self.row * u64::from(self.layout.height)
     }
 
-    /// Returns what is to be told of the levels in a slot.
+    /// Returns the facts of the levels in a slot that elements record.
     fn facts(&self, pixels: &[u8]) -> Facts {
         let range = match self.mapped {
             Some(mapped) => mapped.range_of(pixels, &self.layout),
@@ -81,7 +81,7 @@ impl<'d> Ready<'d> {
         Facts { range, digest: self.digest(pixels) }
     }
 
-    /// Returns a hash of the levels, of the settings that made them, and of the UID of their source.
+    /// Returns a hash of the levels, their settings, and the UID of their source.
     fn digest(&self, pixels: &[u8]) -> u128 {
         let mut hasher = new_hasher();
         hasher.write(self.known.set.value(tags::SOP_INSTANCE).unwrap_or_default());
@@ -96,7 +96,7 @@ impl<'d> Ready<'d> {
         hasher.finish128().as_u128()
     }
 
-    /// Returns what is before the samples in a file of `frames` frames, and what is behind them.
+    /// Returns the bytes before the samples in a file of `frames` frames, and the bytes after them.
     fn around(&self, facts: &Facts, frames: u64) -> Result<(Vec<u8>, Vec<u8>), CodecError> {
         let length = self.bytes().saturating_mul(frames);
         let padded = u32::try_from(length.next_multiple_of(2)).ok().filter(|&bytes| bytes < u32::MAX);
@@ -166,17 +166,17 @@ impl<'d> Ready<'d> {
     }
 }
 
-/// What is told of the new samples.
+/// Facts of the new samples that elements record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Facts {
-    /// The least and the greatest one that counts.
+    /// The least and the greatest sample that counts.
     range: Option<(f64, f64)>,
     /// A hash of all levels and of the source's UID.
     digest: u128,
 }
 
 impl Facts {
-    /// Adds what is known of a frame, in whatever order they come.
+    /// Adds the facts of a frame, in any order.
     fn join(&mut self, frame: u32, other: &Self) {
         self.range = match (self.range, other.range) {
             (Some((least, greatest)), Some((low, high))) => Some((least.min(low), greatest.max(high))),
@@ -206,7 +206,9 @@ pub(crate) fn encode(
     Ok((head.len() + behind.len()) as u64 + ready.bytes())
 }
 
-/// Writes the frames of a file, each to its place, which depends on none of the others. What is told of all of them is written last.
+/// Writes the frames of a file, each to its place, which does not depend on the others.
+///
+/// Elements about all frames are written last.
 #[derive(Debug)]
 pub(crate) struct Writer {
     count: usize,
@@ -237,7 +239,7 @@ impl Writer {
         let ready = Ready::new(decoded, target)?;
         let pixels = pixels_of(&decoded.layout, slot);
         let facts = ready.facts(pixels);
-        // Its length does not depend on what is told.
+        // Their length does not depend on their values.
         let start = ready.around(&Facts::default(), self.count as u64)?.0.len() as u64;
         let mut at = start + index as u64 * ready.bytes();
         ready.write_samples(pixels, cores, |samples| {

@@ -1,11 +1,13 @@
-//! The blocks of a GIF (GIF89a, appendix B). The `gif` crate skips extensions that it does not know only together with whatever else is no
-//! block, and a frame could be among that.
+//! The blocks of a GIF (GIF89a, appendix B).
+//!
+//! The `gif` crate skips unknown extensions only together with any other bytes that are not blocks,
+//! and a frame could be among these.
 
 const EXTENSION: u8 = 0x21;
 const IMAGE: u8 = 0x2c;
 const TRAILER: u8 = 0x3b;
 
-/// Returns whether there are only images and extensions, of whatever kind, between the header and the trailer.
+/// Returns whether there are only images and extensions between the header and the trailer.
 pub(super) fn are_known(bytes: &[u8]) -> bool {
     walk(bytes).is_some()
 }
@@ -25,12 +27,12 @@ fn walk(bytes: &[u8]) -> Option<()> {
     }
 }
 
-/// Returns the bytes of the palette that these flags tell of.
+/// Returns the bytes of the palette that these flags announce.
 fn palette_bytes(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
-/// Returns what follows the sub-blocks, the last of which is empty.
+/// Returns the bytes after the sub-blocks; the last of these is empty.
 fn behind_sub_blocks(mut bytes: &[u8]) -> Option<&[u8]> {
     loop {
         let (&length, behind) = bytes.split_first()?;

@@ -1,5 +1,7 @@
-//! Frames of more colours than a GIF holds get fewer, by NeuQuant (A. H. Dekker, *Kohonen neural networks for optimal colour quantization*, 1994),
-//! where a GIF is asked for.
+//! Fewer colours for frames with more than a GIF holds, where a GIF is asked for.
+//!
+//! The method is NeuQuant (A. H. Dekker, *Kohonen neural networks for optimal colour quantization*,
+//! 1994).
 
 use std::fmt;
 
@@ -13,7 +15,7 @@ use equalize::Layout;
 /// The pixels of a frame that the network is trained with, about.
 const SAMPLE: u64 = 1 << 18;
 
-/// How far colours are from those that they were before there were fewer.
+/// The distances of colours from those before their number was reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuantizationError {
     /// The mean over all red, green and blue samples, in hundredths of a level.
@@ -60,8 +62,9 @@ impl Differences {
     }
 }
 
-/// Gives those frames fewer colours that have too many; returns by how much colours changed, if any did. Frames with half-transparent pixels are
-/// still refused when they are encoded.
+/// Reduces the colours of frames that have too many; returns by how much they changed, if any did.
+///
+/// Frames with half-transparent pixels are still refused when they are encoded.
 pub(crate) fn reduce(decoded: &Decoded, mut pixels: &mut [u8]) -> Option<QuantizationError> {
     let layout = decoded.frame_layout();
     let bytes = usize::try_from(layout.bytes()).ok()?;

@@ -1,5 +1,6 @@
-//! GIFs are written in frames that cover all of the picture, each with its own palette. A frame of more than 256 colours is refused: they are
-//! reduced before, if a GIF is asked for.
+//! GIFs, written in frames that cover all of the picture, each with its own palette.
+//!
+//! A frame of more than 256 colours is refused: they are reduced before, if a GIF is asked for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,12 +12,12 @@ use ::gif::{DisposalMethod, Encoder, EncodingError, Frame, Repeat};
 use crate::{CodecError, Decoded, Format, pixels_of};
 use equalize::Layout;
 
-/// Returns the bytes of heap that encoding takes: the indices of a frame, and the frame compressed, in a buffer that doubles.
+/// Returns the bytes of heap for encoding: a frame's indices, and its data in a doubling buffer.
 pub(crate) fn encoder_bytes(frame: &Layout) -> u64 {
     5 * frame.pixels()
 }
 
-/// Writes the frames in `slot`, each of which has at most 256 colours.
+/// Writes the frames in `slot`, each of at most 256 colours.
 pub(crate) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Result<u64, CodecError> {
     let frame = decoded.frame_layout();
     let [width, height] =
@@ -92,7 +93,8 @@ impl Indexed {
     pub(super) fn of(pixels: &[u8], next: Option<&[u8]>, frame: &Layout) -> Result<Self, CodecError> {
         let mut indexed = Self::default();
         pixels.chunks_exact(frame.pixel_bytes()).try_for_each(|pixel| indexed.add(rgba(pixel)))?;
-        // Pillow and ffmpeg clear the place of a frame to the background's colour unless it has a transparent index.
+        // Pillow and ffmpeg clear the place of a frame to the background's colour unless it has a
+        // transparent index.
         if next.is_some_and(|next| has_holes(next, frame)) {
             indexed.transparent_index()?;
         }

@@ -1,4 +1,4 @@
-//! Directories that are read: first their tables, which say how much memory the values take, and then these.
+//! Reading of directories: first their tables, which give the memory for the values, then these.
 
 use std::io::{self, ErrorKind};
 
@@ -60,32 +60,33 @@ pub(crate) fn header(bytes: &[u8]) -> Option<(Form, usize)> {
     }
 }
 
-/// Reads the directory at an offset; returns it with the offset of the next one, 0 if there is none. Entries that lie outside the file or
-/// have unknown types are left out.
+/// Reads the directory at an offset; returns it with the offset of the next one, 0 at the last.
+///
+/// Entries that lie outside the file or have unknown types are left out.
 pub(crate) fn read(mut bytes: &[u8], form: Form, offset: usize) -> Option<(Directory, u64)> {
     let outline = Outline::read(&mut bytes, form, offset).ok()?;
     let next = outline.next;
     Some((outline.fill(&mut bytes).ok()?, next))
 }
 
-/// A directory whose values have yet to be read.
+/// A directory without its values, which have yet to be read.
 #[derive(Debug)]
 pub(crate) struct Outline {
     form: Form,
     entries: Vec<(u16, Content)>,
     cut: Vec<u16>,
-    /// The offset of the next directory, 0 if there is none.
+    /// The offset of the next directory, 0 at the last.
     pub(crate) next: u64,
 }
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Debug)]
 enum Content {
     Data { kind: u16, place: Place },
     Directory(Outline),
 }
 
-/// Where a value lies in the file.
+/// The place of a value in the file.
 #[derive(Debug)]
 struct Place {
     offset: usize,
@@ -99,7 +100,7 @@ impl Place {
 }
 
 impl Outline {
-    /// Bytes of memory for an entry besides its value's.
+    /// Bytes of memory for an entry in addition to its value's.
     const ENTRY: u64 = (size_of::<(u16, Content)>() + size_of::<(u16, Value)>() + 32) as u64;
 
     /// Reads the tables of the directory at an offset and of those in it.
@@ -120,7 +121,7 @@ impl Outline {
         Self::ENTRY * self.entries.len() as u64 + contents.sum::<u64>()
     }
 
-    /// Returns the same without some tags, whose values are not read then.
+    /// Returns the same without some tags, to leave their values unread.
     pub(crate) fn without(mut self, tags: &[u16]) -> Self {
         self.entries.retain(|(tag, _)| !tags.contains(tag));
         self
@@ -148,8 +149,9 @@ impl Outline {
     }
 }
 
-/// Returns the numbers of some tags of the directory at `offset`, as far as it has them and they lie in their entries; and the offset of the
-/// directory that follows it, 0 if there is none.
+/// Returns the numbers of some tags of the directory at `offset` that lie in their entries.
+///
+/// Also returns the offset of the directory that follows it, 0 at the last.
 ///
 /// # Errors
 /// As for [`Outline::read`].
@@ -169,7 +171,9 @@ pub(crate) fn glance<const N: usize>(
     Ok((numbers, table.next))
 }
 
-/// The bytes that are left for values and for tables. Neither overlap, so the total of each is at most the length of the file.
+/// The bytes that are left for values and for tables.
+///
+/// Neither overlap: the total of each is at most the length of the file.
 struct Room {
     values: usize,
     tables: usize,
@@ -192,7 +196,7 @@ fn outline(
             outline.cut.push(tag);
             continue;
         }
-        // Only the first of several entries counts. Tags should ascend, so there is rarely anything to search.
+        // Only the first of several entries counts. Tags should ascend, which makes searches rare.
         let ascends = outline.entries.last().is_none_or(|(last, _)| *last < tag);
         if !ascends && outline.entries.iter().any(|(other, _)| *other == tag) {
             continue;
@@ -215,10 +219,10 @@ fn outline(
 
 /// The entries of a directory, as in the file.
 struct Table {
-    /// Where its entries begin.
+    /// The offset of its entries.
     start: usize,
     bytes: Vec<u8>,
-    /// The offset of the next directory, 0 if there is none.
+    /// The offset of the next directory, 0 at the last.
     next: u64,
 }
 
@@ -232,7 +236,8 @@ impl Table {
         let entries = bytes.at(start, count as usize * form.entry_bytes())?.to_vec();
         let next = match bytes.at(start + entries.len(), form.offset_bytes()) {
             Ok(next) => form.number(next),
-            // A file that ends right behind its only directory lacks the offset; readers take that as none.
+            // A file that ends right after its only directory lacks the offset; readers take that
+            // as 0.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error),
         };
@@ -246,8 +251,11 @@ impl Table {
     }
 }
 
-/// Returns where the value of the entry at the offset `at` lies: in the entry if it fits there, else elsewhere, be it beyond the file. `None`
-/// if it has no known type or length.
+/// Returns the place of the value of the entry at the offset `at`.
+///
+/// It is in the entry if it fits there, else elsewhere, be it beyond the file.
+///
+/// `None` if its type or length is unknown.
 fn place_of(entry: &[u8], at: usize, form: Form) -> Option<Place> {
     let room = form.offset_bytes();
     let (size, _) = sizes(form.number(&entry[2..4]) as u16)?;
@@ -259,8 +267,9 @@ fn place_of(entry: &[u8], at: usize, form: Form) -> Option<Place> {
     Some(Place { offset, length })
 }
 
-/// Returns the type by which a tag's bytes are put into little-endian order: IPTC data are bytes, even where a writer declares them as
-/// LONGs.
+/// Returns the type by which a tag's bytes are put into little-endian order.
+///
+/// IPTC data are bytes, even where a writer declares them as LONGs.
 fn unit_kind(tag: u16, kind: u16) -> u16 {
     const IPTC: u16 = 33723;
     const UNDEFINED: u16 = 7;

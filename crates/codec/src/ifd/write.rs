@@ -14,8 +14,11 @@ pub(crate) fn write_file(entries: &[(u16, &Value)]) -> Vec<u8> {
     out
 }
 
-/// Writes a directory, little-endian, at the file offset `at` (even), with everything that belongs to it behind it, and returns the bytes
-/// written. `next` is the offset of the directory that follows it, 0 if there is none.
+/// Writes a directory, little-endian, with its values; returns the bytes written.
+///
+/// It begins at the file offset `at`, which is even, and its values follow it.
+///
+/// `next` is the offset of the directory that follows it, 0 at the last.
 pub(crate) fn write_to(
     out: &mut dyn Write,
     entries: &[(u16, &Value)],

@@ -47,6 +47,7 @@ pub(super) use read::{Picture, read};
 pub(super) use recolour::recoloured;
 pub(super) use rows::Part;
 pub use validate::BaselineScan;
+pub(super) use vectorized::run as vectorized;
 pub(super) use write::write;
 
 use super::PlaneSize;

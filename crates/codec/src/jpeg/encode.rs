@@ -6,15 +6,18 @@ use std::io::Write;
 use super::coding::{self, Part, Rest};
 use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
 use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
+use super::rgb::{Planes, Sampled};
 use super::{Chroma, ChromaSize, MAX_SEGMENT, Native, PlaneSize, compressed, encode_malformed};
 use crate::cores::Cores;
 use crate::metadata::Metadata;
 use crate::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
 use equalize::{Layout, Pixel};
 
-/// Returns the bytes of heap that encoding pixels takes: those of a file of half their length, which only noise at a high quality exceeds.
+/// Returns the bytes of heap that encoding pixels takes: those of the planes, and of a file of half the pixels' length, which only noise at a
+/// high quality exceeds.
 pub(crate) fn encoder_bytes(layout: &Layout) -> u64 {
-    layout.bytes() / 2
+    let planes = Sampled::new(PlaneSize::of_pixels(layout), &new_components(layout.pixel));
+    layout.bytes() / 2 + planes.map_or(0, |planes| planes.bytes())
 }
 
 /// Writes the picture in `slot`, with the help of idle cores, and returns the bytes written.
@@ -80,43 +83,14 @@ pub(crate) fn encode_packed(
         segments: segments.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect(),
     };
     let size = PlaneSize::of_pixels(layout);
-    let small = PlaneSize { width: size.width.div_ceil(2), rows: size.rows.div_ceil(2) };
-    let planes = if is_gray { [pixels.to_vec(), Vec::new(), Vec::new()] } else { planes(pixels, size) };
-    let [luma, blue, red] = &planes;
-    let mut parts = vec![Part::Samples(size.plane(&luma[..]))];
-    parts.extend(
-        [blue, red].into_iter().filter(|_| !is_gray).map(|chroma| Part::Samples(small.plane(&chroma[..]))),
-    );
     let mut file = Vec::new();
-    coding::write(&mut file, &frame, &parts, &Cores::none()).map_err(encode_error)?;
+    let written = if is_gray {
+        coding::write(&mut file, &frame, &[Part::Samples(size.plane(pixels))], &Cores::none())
+    } else {
+        write_rgb(&mut file, &frame, pixels, &Cores::none())
+    };
+    written.map_err(encode_error)?;
     Ok(file)
-}
-
-/// Returns Y, and the means of Cb and of Cr of squares of two pixels, of RGB (JFIF 1.02).
-fn planes(rgb: &[u8], size: PlaneSize) -> [Vec<u8>; 3] {
-    const BITS: i32 = 16;
-    const HALF: i32 = 1 << (BITS - 1);
-    let (pixels, _) = rgb.as_chunks::<3>();
-    let luma = pixels.iter().map(|pixel| {
-        let [red, green, blue] = pixel.map(i32::from);
-        ((19_595 * red + 38_470 * green + 7_471 * blue + HALF) >> BITS) as u8
-    });
-    let luma = luma.collect();
-    let (mut blues, mut reds) = (Vec::new(), Vec::new());
-    for rows in pixels.chunks(2 * size.width) {
-        // The last row and column may have to stand for two.
-        let upper = &rows[..size.width];
-        let lower = if rows.len() > size.width { &rows[size.width..] } else { upper };
-        for (above, below) in upper.chunks(2).zip(lower.chunks(2)) {
-            let four = [above[0], above[above.len() - 1], below[0], below[below.len() - 1]];
-            let [red, green, blue]: [i32; 3] =
-                std::array::from_fn(|i| four.iter().map(|pixel| i32::from(pixel[i])).sum());
-            let chroma = |sum: i32| (((sum + (HALF << 2)) >> (BITS + 2)) + 128).clamp(0, 255) as u8;
-            blues.push(chroma(-11_059 * red - 21_709 * green + 32_768 * blue));
-            reds.push(chroma(32_768 * red - 27_439 * green - 5_329 * blue));
-        }
-    }
-    [luma, blues, reds]
 }
 
 /// Encodes the pixels in `slot` and the chroma that was kept for them.
@@ -131,8 +105,7 @@ fn write_slot(
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
     let chroma = native.and_then(|native| native.chroma.as_ref());
     if chroma.is_none() && frame.space != Space::Gray {
-        let rgb = &slot[..Space::Rgb.components() * size.bytes()];
-        return libjpeg::write(out, frame, (Space::Rgb, rgb));
+        return write_rgb(out, frame, &slot[..Space::Rgb.components() * size.bytes()], cores);
     }
     let (luma, behind) = slot.split_at(size.bytes());
     let mut parts = vec![Part::Samples(size.plane(luma))];
@@ -158,6 +131,15 @@ fn write_slot(
         }
     }
     coding::write(out, frame, &parts, cores)
+}
+
+/// Encodes pixels of RGB; with libjpeg where the components are RGB, too, or sampled as no encoder does it.
+fn write_rgb(out: &mut Vec<u8>, frame: &Frame<'_>, rgb: &[u8], cores: &Cores) -> Result<(), Fault> {
+    let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
+    let sampled = Sampled::new(size, frame.components).filter(|_| frame.space == Space::YCbCr);
+    let Some(sampled) = sampled else { return libjpeg::write(out, frame, (Space::Rgb, rgb)) };
+    let planes = Planes::of_rgb(&sampled, rgb).ok_or_else(Fault::out_of_memory)?;
+    coding::write(out, frame, &planes.planes().map(Part::Samples), cores)
 }
 
 /// Chroma that has followed luma.

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use equalize::colour::{DARK_OFFSET, MOST_CHROMA};
 
+use super::coding::vectorized;
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
 
@@ -15,11 +16,17 @@ use super::planes::PlaneSize;
 /// of more, so it takes no other one up.
 const TIE: f64 = 1.0 / (1_u64 << 34) as f64;
 
-/// From 2⁵² on a float has no fraction bits, so adding it rounds and leaves the integer in the lowest bits.
+/// From 2⁵² on a float has no fraction bits, so adding it rounds.
 const ROUND: f64 = (1_u64 << 52) as f64;
 
+/// The same of 32 bits, whose lowest bits are then the integer.
+const ROUND_32: f32 = (1 << 23) as f32;
+
 /// More than a scaled sample can be below 0, so that the sum to be rounded is positive.
-const ABOVE: i32 = 1024;
+const ABOVE: f64 = 1024.0;
+
+/// Samples that are scaled at a time.
+const LANES: usize = 8;
 
 /// How many samples of luma a sample of chroma covers, across and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +58,7 @@ impl Cover {
 
     /// Adds up the luma that the chroma samples of a row cover. `rows` are its rows of luma.
     fn add_up(self, rows: &[u8], width: usize, sums: &mut [u16]) {
+        #[inline(always)]
         fn add<const ACROSS: usize>(row: &[u8], sums: &mut [u16]) {
             let (whole, rest) = row.as_chunks::<ACROSS>();
             for (sum, covered) in sums.iter_mut().zip(whole) {
@@ -61,14 +69,19 @@ impl Cover {
             }
         }
         sums.fill(0);
-        for row in rows.chunks_exact(width) {
-            match self.across {
-                1 => add::<1>(row, sums),
-                2 => add::<2>(row, sums),
-                3 => add::<3>(row, sums),
-                _ => add::<4>(row, sums),
-            }
-        }
+        vectorized(
+            #[inline(always)]
+            || {
+                for row in rows.chunks_exact(width) {
+                    match self.across {
+                        1 => add::<1>(row, sums),
+                        2 => add::<2>(row, sums),
+                        3 => add::<3>(row, sums),
+                        _ => add::<4>(row, sums),
+                    }
+                }
+            },
+        );
     }
 }
 
@@ -169,32 +182,71 @@ impl Following<'_> {
     }
 }
 
-/// Scales samples of chroma, each of which covers `number` of luma with these old and new sums. One division a sample.
+/// Scales samples of chroma, each of which covers `number` of luma with these old and new sums.
 #[inline(always)]
 fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [u8]) {
+    let (old, last_old) = old.as_chunks::<LANES>();
+    let (new, last_new) = new.as_chunks::<LANES>();
+    let (blue, last_blue) = blue.as_chunks_mut::<LANES>();
+    let (red, last_red) = red.as_chunks_mut::<LANES>();
+    for (((old, new), blue), red) in old.iter().zip(new).zip(blue).zip(red) {
+        scale_lanes(number, (old, new), blue, red);
+    }
+    let length = last_old.len();
+    if length > 0 {
+        let (mut old, mut new, mut blue, mut red) = ([0; LANES], [0; LANES], [0; LANES], [0; LANES]);
+        old[..length].copy_from_slice(last_old);
+        new[..length].copy_from_slice(last_new);
+        blue[..length].copy_from_slice(last_blue);
+        red[..length].copy_from_slice(last_red);
+        scale_lanes(number, (&old, &new), &mut blue, &mut red);
+        last_blue.copy_from_slice(&blue[..length]);
+        last_red.copy_from_slice(&red[..length]);
+    }
+}
+
+/// Scales samples at a time, with one division each. In steps of arrays, of which the compiler makes vectors.
+#[inline(always)]
+fn scale_lanes(
+    number: u16,
+    (old, new): (&[u16; LANES], &[u16; LANES]),
+    blue: &mut [u8; LANES],
+    red: &mut [u8; LANES],
+) {
     let offset = f64::from(DARK_OFFSET * u32::from(number));
     let (number, most_sum) = (f64::from(number), f64::from(255 * number));
-    for (((&old, &new), blue), red) in old.iter().zip(new).zip(blue).zip(red) {
-        let (b, r) = (i32::from(*blue) - 128, i32::from(*red) - 128);
+    let differences = |samples: &[u8; LANES]| samples.map(|sample| i32::from(sample) - 128);
+    let (blues, reds) = (differences(blue), differences(red));
+    let mut factors = [0.0; LANES];
+    for i in 0..LANES {
+        let (b, r) = (blues[i], reds[i]);
         // The greatest of what red, blue and green differ from luma by, in 65536ths: JFIF's equations.
         let greatest = (91881 * r).max(116_130 * b).max(-22554 * b - 46802 * r);
-        let (from, to) = (f64::from(i32::from(old)), f64::from(i32::from(new)));
+        let (from, to) = (f64::from(i32::from(old[i])), f64::from(i32::from(new[i])));
         // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
         let offset = if to > from { offset } else { 0.0 };
-        let (mut up, mut under) = (to + offset, from + offset);
+        let (up, under) = (to + offset, from + offset);
         // All products are below 2⁵³, so quotients are compared exactly. Of gray, whose factor is of no consequence, the denominator is 0.
         let (room, of_room) = (65536.0 * (most_sum - to), number * f64::from(greatest));
         let has_less = room * under < up * of_room;
-        (up, under) = if has_less { (room, of_room) } else { (up, under) };
-        let factor = if MOST_CHROMA * under < up { MOST_CHROMA } else { up / under };
-        let scaled = |difference: i32| {
-            let value = f64::from(difference) * factor + (f64::from(ABOVE + 128) + TIE);
-            ((value + ROUND).to_bits() as i32 - ABOVE).clamp(0, 255) as u8
-        };
-        let stays = old == new;
-        *blue = if stays { *blue } else { scaled(b) };
-        *red = if stays { *red } else { scaled(r) };
+        let (up, under) = (if has_less { room } else { up }, if has_less { of_room } else { under });
+        let is_most = MOST_CHROMA * under < up;
+        let (up, under) = (if is_most { MOST_CHROMA } else { up }, if is_most { 1.0 } else { under });
+        factors[i] = up / under;
     }
+    let scaled = |differences: &[i32; LANES], samples: &mut [u8; LANES]| {
+        let mut levels = [0; LANES];
+        for i in 0..LANES {
+            let value = f64::from(differences[i]) * factors[i] + (ABOVE + 128.0 + TIE);
+            let level = ((value + ROUND) - (ROUND + ABOVE)).clamp(0.0, 255.0);
+            levels[i] = (level as f32 + ROUND_32).to_bits() as u8;
+        }
+        for i in 0..LANES {
+            samples[i] = if old[i] == new[i] { samples[i] } else { levels[i] };
+        }
+    };
+    scaled(&blues, blue);
+    scaled(&reds, red);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Files of JPEG 2000, in the boxes of JP2 or as bare codestreams: read, and written in another format. Inks, signed samples and components of
-//! different depths are refused.
+//! Files of JPEG 2000, as JP2 or bare codestreams: read, and written in another format.
+//!
+//! Inks, signed samples and components of different depths are refused.
 
 use std::ops::Range;
 
@@ -16,10 +17,10 @@ use equalize::{Depth, Layout, Pixel};
 /// The most tiles (T.800, A.4.2).
 const MAX_TILES: u64 = 65535;
 
-/// The most components of a picture that is read: red, green, blue and alpha, or three of a palette.
+/// The most components that are read: red, green, blue and alpha, or three of a palette.
 const MAX_COMPONENTS: usize = 4;
 
-/// What says how components are to be shown otherwise than in their order: a palette, a map to it, and the kinds of channels.
+/// The boxes that rearrange components: a palette, a map to it, and the kinds of channels.
 const REARRANGED: [&[u8; 4]; 3] = [b"pclr", b"cmap", b"cdef"];
 
 /// The enumerated colour spaces of samples that are shown as they are: sRGB and gray.
@@ -34,15 +35,15 @@ struct Source<'a> {
     layout: Layout,
     stated: Option<Stated>,
     icc: Option<Vec<u8>>,
-    /// The most that the decoder takes.
+    /// The most bytes that the decoder takes.
     decoder_bytes: u64,
-    /// Where the codestream begins, and what it says of itself.
+    /// The offset of the codestream, and its first marker segment.
     codestream: (usize, Size),
     /// Whether its components are the channels of the picture.
     is_direct: bool,
 }
 
-/// Changes a file so that the decoder takes it for what it is: see [`super::mend`].
+/// Corrects a file that the decoder would reject: see [`super::mend`].
 fn mend(bytes: &mut [u8]) {
     let whole = bytes.len();
     let (start, end) = match codestream_box(bytes) {
@@ -80,13 +81,15 @@ fn box_at(bytes: &[u8], at: usize) -> Option<([u8; 4], Range<usize>)> {
     Some((*kind, at + header..end))
 }
 
-/// Returns how many channels the components are mapped to by a palette's box.
+/// Returns the number of channels that a palette's box maps the components to.
 fn mapped_channels(bytes: &[u8]) -> usize {
     let maps = header_boxes(bytes).filter(|(kind, _)| kind == b"cmap");
     maps.map(|(_, content)| content.len() / 4).max().unwrap_or(0)
 }
 
-/// Returns a file without what is behind its last box, if that is none: no box has such a type.
+/// Returns a file without the bytes after its last box, unless they may be a box.
+///
+/// A box must have a printable type.
 fn without_rest(bytes: &[u8]) -> &[u8] {
     let Some(codestream) = codestream_box(bytes) else { return bytes };
     let end = boxes(bytes).map(|(_, place)| place.end).last().unwrap_or(0);
@@ -96,7 +99,7 @@ fn without_rest(bytes: &[u8]) -> &[u8] {
     if codestream.end <= end && !may_be_box { &bytes[..end] } else { bytes }
 }
 
-/// Reads the headers; `bytes` is the whole file, which is mended.
+/// Reads the headers of `bytes`, the whole file, which is mended.
 pub(crate) fn open<'a>(bytes: &'a mut [u8], limits: &Limits) -> Result<Box<dyn Decode + 'a>, CodecError> {
     mend(bytes);
     Ok(Box::new(Source::open(bytes, limits)?))
@@ -108,7 +111,7 @@ impl<'a> Source<'a> {
         let start = find(bytes);
         let size = start.and_then(|start| Some((start, Size::parse(&bytes[start..])?)));
         let (start, size) = size.ok_or_else(|| malformed("its header is cut short or damaged"))?;
-        // Before the decoder takes memory for what is proportional to them.
+        // Checked before the decoder takes memory in proportion to them.
         let least = layout(&size, Pixel::Gray);
         limits.check(&least, least.bytes(), || Some(MemoryNeeds::of_pixels(least)))?;
         if size.tiles > MAX_TILES {
@@ -154,7 +157,7 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, layout, stated, icc, decoder_bytes, codestream: (start, size), is_direct })
     }
 
-    /// Describes what only a device decodes.
+    /// Describes a codestream that only a device decodes.
     fn high_throughput(
         bytes: &'a [u8],
         codestream: (usize, Size),
@@ -192,7 +195,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns whether the components of a file whose codestream begins at `start` are gray, or red, green and blue, in this order.
+/// Returns whether the components of a file are gray, or red, green and blue, in this order.
+///
+/// `start` is the offset of its codestream.
 fn is_direct(bytes: &[u8], start: usize) -> bool {
     if start == 0 {
         return true;
@@ -244,7 +249,7 @@ impl Describe for Source<'_> {
     }
 
     fn heap_bytes(&self) -> u64 {
-        // The file may be copied, to find out where its packets end, and the decoder copies what it decodes.
+        // The file may be copied, to find where its packets end, and the decoder copies its input.
         self.decoder_bytes.saturating_add(2 * self.bytes.len() as u64)
     }
 }

@@ -1,19 +1,22 @@
-//! The memory that hayro-jpeg2000 0.5 takes, from the headers of a codestream: it has no limit of its own, and few bytes can ask for a block and
-//! a precinct for each sample, in many layers, and for the steps of many tiles.
+//! The memory that hayro-jpeg2000 0.5 takes, by the headers of a codestream.
 //!
-//! Headers are walked as the decoder does: it goes by what a segment holds, not by the length that most of them state.
+//! It has no limit of its own, and few bytes can ask for a block and a precinct for each sample, in
+//! many layers, and for the steps of many tiles. Headers are walked as the decoder does: it goes by
+//! the content of a segment, not by the length that most of them state.
 
 use super::Size;
 
 /// Bytes of a sample that is decoded, and of a coefficient.
 const SAMPLE: u64 = 4;
-/// Bytes of a code-block, with its nodes in two tag trees, of which a row of blocks has twice as many as blocks.
+/// Bytes of a code-block, with its nodes in two tag trees.
+///
+/// Each tree has twice as many nodes in a row as there are blocks.
 const BLOCK: u64 = 48 + 2 * 2 * 48;
 /// Bytes of a code-block's layer.
 const LAYER: u64 = 24;
 /// Bytes of a piece of a code-block's data.
 const SEGMENT: u64 = 24;
-/// The most pieces that a code-block has besides one a layer, if its coding passes end in pieces of their own.
+/// The most pieces of a code-block beyond one a layer, if coding passes end in their own pieces.
 const PASSES: u64 = 255;
 /// Bytes of a precinct in its sub-band, and in the order of packets.
 const PRECINCT: u64 = 160;
@@ -37,11 +40,12 @@ const QCD: u16 = 0xff5c;
 const QCC: u16 = 0xff5d;
 const RGN: u16 = 0xff5e;
 const POC: u16 = 0xff5f;
-/// Segments of which nothing is kept but their own bytes: TLM, PLM, PLT, PPM, PPT, CRG and COM.
+/// Segments that are kept only as their own bytes: TLM, PLM, PLT, PPM, PPT, CRG and COM.
 const PASSED_OVER: [u16; 7] = [0xff55, 0xff57, 0xff58, 0xff60, 0xff61, 0xff63, 0xff64];
 
-/// Returns the most bytes of heap that decoding a codestream into `channels` channels takes, besides its own bytes twice; the least that is known
-/// if its headers are damaged.
+/// Returns the most bytes of heap for decoding into `channels` channels, beyond the data twice.
+///
+/// If its headers are damaged, it is the least that is known.
 pub(crate) fn decoder_bytes(codestream: &[u8], size: &Size, channels: usize) -> u64 {
     let mut asked = Asked::new(size);
     // The decoder comes no further than this either.
@@ -51,7 +55,7 @@ pub(crate) fn decoder_bytes(codestream: &[u8], size: &Size, channels: usize) -> 
     let planes = (size.components as u64).saturating_add((2 * channels) as u64);
     [
         pixels.saturating_mul(SAMPLE).saturating_mul(planes),
-        // The coefficients of a component, and what its transform goes from and to.
+        // The coefficients of a component, and the input and output of its transform.
         pixels.saturating_mul(3 * SAMPLE),
         asked.bytes_of_blocks(),
         asked.bytes_of_tiles(size.tiles),
@@ -60,7 +64,7 @@ pub(crate) fn decoder_bytes(codestream: &[u8], size: &Size, channels: usize) -> 
     .fold(0, u64::saturating_add)
 }
 
-/// What headers ask for.
+/// The needs that headers state.
 struct Asked {
     components: u64,
     /// The width and height of the largest tile.
@@ -79,12 +83,12 @@ struct Asked {
     parts: u64,
 }
 
-/// How a component is coded.
+/// The coding of a component.
 struct Coding {
     block: [u8; 2],
     /// Whether coding passes may end in pieces of their own.
     has_pieces: bool,
-    /// The exponents of the sides of precincts, a byte a resolution; those that are not there are the largest.
+    /// The exponents of the sides of precincts, a byte a resolution; missing ones are the largest.
     precincts: Vec<u8>,
     levels: u8,
 }
@@ -124,7 +128,9 @@ impl Asked {
         Some(())
     }
 
-    /// Takes a segment of the main header, or of that of a tile-part, into account. Returns where it ends; `None` if the decoder knows none such.
+    /// Takes a segment of the main header, or of that of a tile-part, into account.
+    ///
+    /// Returns its end; `None` if the decoder does not know it.
     fn take_segment(&mut self, bytes: &[u8], at: usize, in_part: bool) -> Option<usize> {
         let (marker, content) = (word(bytes, at)?, bytes.get(at + 4..));
         if (0xff30..=0xff3f).contains(&marker) {
@@ -153,7 +159,7 @@ impl Asked {
         Some(at + 4 + used)
     }
 
-    /// Takes how a component is coded from what is at `at`. Returns the bytes that say it.
+    /// Takes the coding of a component from the bytes at `at`. Returns their number.
     fn take_coding(&mut self, content: &[u8], at: usize, flags: u8) -> Option<usize> {
         let &[levels, width, height, style, _transform, ref rest @ ..] = content.get(at..)? else {
             return None;
@@ -176,7 +182,7 @@ impl Asked {
         Some(5 + said)
     }
 
-    /// Takes the steps of a quantization of `bytes` bytes, from `at` on. Returns the bytes that say them.
+    /// Takes the steps of a quantization of `bytes` bytes, from `at` on; returns the bytes read.
     fn take_steps(&mut self, content: &[u8], bytes: usize, at: usize, in_part: bool) -> Option<usize> {
         const DERIVED: u8 = 1;
         const EXPOUNDED: u8 = 2;
@@ -194,7 +200,7 @@ impl Asked {
         Some(at + 1 + used)
     }
 
-    /// Returns the bytes of blocks and precincts of the largest tile: those of other tiles take their place.
+    /// Returns the bytes of the largest tile's blocks and precincts; other tiles reuse them.
     fn bytes_of_blocks(&self) -> u64 {
         let pieces = if self.pieces == 0 { self.layers } else { self.layers + self.pieces };
         let block = BLOCK + LAYER * self.layers + SEGMENT * pieces;
@@ -234,7 +240,9 @@ impl Coding {
     }
 }
 
-/// Returns the most cells of two to the power of `exponent` samples along a side: two more than fit, as grids need not begin where tiles do.
+/// Returns the most cells of 2^`exponent` samples along a side.
+///
+/// They are two more than fit, as grids need not begin where tiles do.
 fn most_along(side: u64, exponent: u8) -> u64 {
     (side >> exponent) + 3
 }
@@ -253,7 +261,7 @@ mod tests {
         [&marker.to_be_bytes()[..], &length.to_be_bytes(), content].concat()
     }
 
-    /// How all components are coded: in so many layers and, unless they are as large as can be, in precincts of a sample.
+    /// A coding of all components in `layers` layers, with precincts of one sample or the largest.
     fn coding(layers: u8, are_large: bool) -> Vec<u8> {
         let start = [u8::from(!are_large), 0, 0, layers, 0, 0, 4, 4, 0, 1];
         if are_large { start.to_vec() } else { [&start[..], &[0]].concat() }
@@ -265,7 +273,9 @@ mod tests {
         segment(0xff51, &[&[0, 0][..], &grid, &[0, 1, 7, 1, 1]].concat(), 0)
     }
 
-    /// A codestream of one gray picture with these segments in its main header, and those in that of its only tile-part.
+    /// A codestream of one gray picture with these segments in its headers.
+    ///
+    /// `main` are those of the main header, `part` those of its only tile-part.
     fn codestream((side, tile): (u32, u32), main: &[Vec<u8>], part: &[Vec<u8>]) -> Vec<u8> {
         let body = [&part.concat()[..], b"\xff\x93"].concat();
         let length = (12 + body.len() as u32).to_be_bytes();
@@ -294,7 +304,8 @@ mod tests {
             codestream(sides, &[large.clone(), steps(2)], std::slice::from_ref(&small)),
             codestream(sides, &[hidden, small, steps(2)], &[]),
         ] {
-            // The decoder took 20,611,952 bytes for `fuzz/kept/jp2/block-a-sample.j2k`, which asks for the same.
+            // The decoder took 20,611,952 bytes for `fuzz/kept/jp2/block-a-sample.j2k`, which asks
+            // for the same.
             assert!(counted(&asking) > 20_611_952, "{}", counted(&asking));
         }
     }

@@ -1,7 +1,8 @@
-//! Whether a codestream is whole, as far as the headers of its packets tell (T.800, annex B), and of a kind that is decoded without loss. A
-//! device's decoder makes something of many damaged ones; the CPU's does not.
+//! A check that a codestream is whole and lossless, by its packet headers (T.800, annex B).
 //!
-//! Only plain ones are followed: all tiles and components are coded alike. Blocks are not decoded: whatever bits they have, they stand for some samples.
+//! A device's decoder returns samples for many damaged codestreams; the CPU's does not. Only plain
+//! codestreams are followed, with all tiles and components coded alike. Blocks are not decoded: any
+//! bits in them stand for some samples.
 
 mod bits;
 mod coding;
@@ -12,15 +13,15 @@ use tile::Tile;
 
 use super::{EOC, SOT, Size};
 
-/// The mark of what follows the header of a tile-part, and those of segments in it that say nothing of samples: PLT and COM.
+/// The mark after a tile-part's header, and those of segments without effect on samples: PLT, COM.
 const SOD: u16 = 0xff93;
 const PASSED_OVER: [u16; 2] = [0xff58, 0xff64];
 /// Bytes of the first segment of a tile-part, with its mark.
 const SOT_BYTES: usize = 12;
-/// The least pixels of a tile, on average: what is laid out of each takes memory.
+/// The least pixels of a tile, on average: the layout of each takes memory.
 const LEAST_TILE: u64 = 32 * 32;
 
-/// Returns whether every packet of a codestream is there, ends where the next one begins, and says what its blocks can have.
+/// Returns whether a codestream has every packet, each with a valid header and no gap after it.
 pub(super) fn are_whole(codestream: &[u8], size: &Size) -> bool {
     follow(codestream, size).is_some()
 }
@@ -49,7 +50,7 @@ fn follow(codestream: &[u8], size: &Size) -> Option<()> {
     (is_ended && are_complete).then_some(())
 }
 
-/// Where a tile-part is.
+/// The place of a tile-part.
 struct TilePart {
     tile: usize,
     packets: usize,
@@ -57,7 +58,7 @@ struct TilePart {
 }
 
 impl TilePart {
-    /// Reads the header at `at`. `None` if it says anything of how this part is coded.
+    /// Reads the header at `at`. `None` if it changes the coding of this part.
     fn read(bytes: &[u8], at: usize) -> Option<Self> {
         let tile = usize::from(word(bytes, at + 4)?);
         let length = u32::from_be_bytes(*bytes.get(at + 6..)?.first_chunk()?) as usize;
@@ -89,7 +90,7 @@ mod tests {
     use super::super::{attempt, find, mend, plain};
     use super::*;
 
-    /// Returns whether a file would be handed over, and whether the CPU's decoder makes something of the file.
+    /// Returns whether a file would be handed over, and whether the CPU's decoder accepts it.
     fn judged(mut file: Vec<u8>) -> [bool; 2] {
         let Some(start) = find(&file) else { return [false; 2] };
         mend(&mut file[start..]);

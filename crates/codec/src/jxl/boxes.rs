@@ -1,5 +1,7 @@
-//! The boxes of a JPEG XL file (ISO/IEC 18181-2): the codestream, EXIF and XMP. The decoder gets the codestream alone, because it would unpack every
-//! compressed box, also those that nobody reads, to any length.
+//! The boxes of a JPEG XL file (ISO/IEC 18181-2): the codestream, EXIF and XMP.
+//!
+//! The decoder gets the codestream alone, because it would unpack every compressed box, even unused
+//! ones, to any length.
 
 use std::io::Read;
 
@@ -8,7 +10,7 @@ use brotli_decompressor::Decompressor;
 use super::malformed;
 use crate::CodecError;
 
-/// What a file begins with that has boxes.
+/// The first bytes of a file with boxes.
 const SIGNATURE: &[u8] = b"\0\0\0\x0cJXL \r\n\x87\n";
 
 /// The most bytes of EXIF, of XMP, and of a profile.
@@ -88,7 +90,7 @@ impl Content<'_> {
     }
 }
 
-/// Splits the first box off: its kind, its content, and what follows; `None` at the end.
+/// The kind and the content of the first box, and the rest of the file; `None` at the end.
 type Split<'b> = Option<([u8; 4], &'b [u8], &'b [u8])>;
 
 fn split(bytes: &[u8]) -> Result<Split<'_>, CodecError> {
@@ -111,7 +113,7 @@ fn split(bytes: &[u8]) -> Result<Split<'_>, CodecError> {
         }
         size => ((size as usize).checked_sub(8).ok_or_else(cut)?, rest),
     };
-    // What is cut short is told of by the decoder.
+    // The decoder reports content that is cut short.
     let (content, behind) = rest.split_at(length.min(rest.len()));
     Ok(Some((*kind, content, behind)))
 }
@@ -166,7 +168,8 @@ mod tests {
     fn what_unpacks_to_more_than_anybody_writes_is_refused() {
         assert_eq!(Content::Plain(&vec![0; LONGEST]).read().unwrap().len(), LONGEST);
         assert!(Content::Plain(&vec![0; LONGEST + 1]).read().is_err());
-        // By the reference encoder of Brotli, of "abcd" and of one zero byte more than is read.
+        // By the reference encoder of Brotli, of "abcd" and of one zero byte more than the most
+        // that is read.
         let packed = [0x8b, 0x01, 0x80, b'a', b'b', b'c', b'd', 0x03];
         assert_eq!(Content::Compressed(&packed).read().unwrap(), b"abcd");
         assert!(Content::Compressed(&packed[..5]).read().is_err());

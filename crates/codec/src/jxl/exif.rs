@@ -1,9 +1,9 @@
-//! How EXIF says that pixels are turned.
+//! The orientation in EXIF.
 
 /// The tag Orientation, as the first half of an entry: its number, the type SHORT, and one value.
 const ORIENTATION: [[u8; 8]; 2] = [[0x12, 1, 3, 0, 1, 0, 0, 0], [1, 0x12, 0, 3, 0, 0, 0, 1]];
 
-/// Has EXIF say that pixels are upright, if it says how they are turned.
+/// Makes EXIF state that pixels are upright, if it states an orientation.
 pub(super) fn upright(mut exif: Vec<u8>) -> Vec<u8> {
     if let Some(value) = orientation(&mut exif) {
         let is_big_endian = value[0] == 0;

@@ -1,5 +1,6 @@
-//! The ICC profile of a codestream (ISO/IEC 18181-1, E.4), before the decoder has it: it unpacks few bytes to hundreds of mebibytes, twice, and
-//! counts neither.
+//! The ICC profile of a codestream (ISO/IEC 18181-1, E.4), checked before the decoder has it.
+//!
+//! The decoder unpacks few bytes to hundreds of mebibytes, twice, and counts neither.
 
 use std::borrow::Cow;
 
@@ -12,13 +13,17 @@ use super::boxes::LONGEST;
 use super::malformed;
 use crate::CodecError;
 
-/// The most bytes of a codestream that are looked at: those that a header and the longest profile may take.
+/// The most bytes of a codestream that are read: a header's and the longest profile's.
 const START: usize = LONGEST + (1 << 20);
 
-/// The most bytes of commands that make a profile. Each makes up to 36 bytes, whatever length the profile is to have.
+/// The most bytes of commands that make a profile.
+///
+/// Each makes up to 36 bytes, whatever length the profile is to have.
 const MOST_COMMANDS: u64 = 1 << 18;
 
-/// Refuses a profile that is longer than any is. What is damaged or cut short is left to the decoder.
+/// Refuses a profile that is longer than any is.
+///
+/// Damaged or truncated ones are left to the decoder.
 pub(super) fn check(codestream: &[&[u8]]) -> Result<(), CodecError> {
     let start = start(codestream);
     let mut bits = Bitstream::new(&start);
@@ -32,7 +37,7 @@ pub(super) fn check(codestream: &[&[u8]]) -> Result<(), CodecError> {
     }
     match read_icc(&mut bits) {
         Ok(profile) => check_lengths(&profile),
-        // It would be cut short in what was looked at, though not in the whole.
+        // It would be cut short in this part, though not in the whole.
         Err(why) if why.unexpected_eof() && start.len() == START => Err(too_long()),
         Err(_) => Ok(()),
     }
@@ -46,14 +51,14 @@ fn start<'b>(codestream: &[&'b [u8]]) -> Cow<'b, [u8]> {
     }
 }
 
-/// Checks what a profile that is still in the form of commands and data says of its lengths.
+/// Checks the lengths that a profile states while it is still in the form of commands and data.
 fn check_lengths(profile: &[u8]) -> Result<(), CodecError> {
     let Some((length, rest)) = number(profile) else { return Ok(()) };
     let Some((commands, _)) = number(rest) else { return Ok(()) };
     if length > LONGEST as u64 || commands > MOST_COMMANDS { Err(too_long()) } else { Ok(()) }
 }
 
-/// Splits a number off that has seven bits in each of its bytes, the low ones first.
+/// Splits off a number of seven bits in each of its bytes, the low ones first.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {
@@ -74,7 +79,7 @@ fn too_long() -> CodecError {
 mod tests {
     use super::*;
 
-    /// The header of a picture of 8x8 pixels with a profile whose packed form has 2^28 bytes, or one more than are read.
+    /// The header of a picture with a profile of 2^28 packed bytes, or of one more than are read.
     const LONG: [[u8; 19]; 2] = [
         [0xff, 0x0a, 0x41, 0x40, 0x08, 0x07, 0x80, 0, 1, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         [0xff, 0x0a, 0x41, 0x40, 0x08, 0x0f, 0x80, 0, 0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

@@ -1,4 +1,4 @@
-//! Stands in for DICOM in a build without its feature: files are refused, so nothing else that is known of DICOM ever has a value.
+//! Stands in for DICOM in a build without it: files are refused, other types have no values.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::{CodecError, Decoded, Format, Limits, Slice, Target};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Dicom, feature: "dicom" };
 
-/// What there is none of.
+/// A type without values.
 #[derive(Clone, Debug)]
 pub(super) struct Absent(Infallible);
 

@@ -1,4 +1,4 @@
-//! Stands in for JPEG 2000 in a build without its feature: files are refused, and so are frames of DICOM.
+//! Stands in for JPEG 2000 in a build without it: files, and frames of DICOM, are refused.
 
 use crate::decode::Decode;
 use crate::{CodecError, Codestream, CodestreamDecoder, Format, Limits};

@@ -1,4 +1,4 @@
-//! Stands in for OME-Zarr in a build without its feature: images are refused, so nothing else that is known of them ever has a value.
+//! Stands in for OME-Zarr in a build without it: images are refused, other types have no values.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -9,7 +9,7 @@ use crate::decode::Decode;
 use crate::volumes::{NoVolumes, Volumes};
 use crate::{CodecError, Decoded, Format, Limits, MediumRef, Target};
 
-/// What there is none of.
+/// A type without values.
 #[derive(Clone, Debug)]
 pub(super) struct Absent(Infallible);
 

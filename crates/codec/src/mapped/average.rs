@@ -7,7 +7,7 @@ use super::kind::{Three, Value};
 
 /// A sample that means are made of.
 pub(crate) trait Average: Value + Send {
-    /// A sum of samples, which holds that of any number of them.
+    /// A sum of samples, wide enough for any number of them.
     type Sum: AddAssign + Copy + Default + Send;
 
     fn widened(self) -> Self::Sum;

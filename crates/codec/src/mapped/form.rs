@@ -1,14 +1,14 @@
-//! How the pixels of a file lie whose samples are no levels, and which of their values are none.
+//! The pixels of a file with samples that are not levels, and their no-data values.
 
 use super::kind::{Kind, Value};
 use crate::levels::beyond;
 use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
 
-/// A table pays where there are so many pixels for each of its entries.
+/// The pixels for each entry of a table from which on it pays.
 pub(super) const PIXELS_EACH: u64 = 4;
 
-/// What alpha is to the colours.
+/// The relation of alpha to the colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alpha {
     /// The colours are as they are.
@@ -17,7 +17,7 @@ pub(crate) enum Alpha {
     Premultiplied,
 }
 
-/// The values of samples that are none.
+/// The no-data values of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NoData {
     pub(super) least: f64,
@@ -40,52 +40,54 @@ impl NoData {
         self.least <= value && value <= self.greatest
     }
 
-    /// Returns the value, if it is one.
+    /// Returns the value, if there is only one.
     pub(crate) fn only(self) -> Option<f64> {
         (!self.are_several()).then_some(self.least)
     }
 
-    /// Returns whether they are more than one.
+    /// Returns whether there is more than one.
     fn are_several(self) -> bool {
         self.least < self.greatest
     }
 }
 
-/// Returns the value of a sample that has this share of itself.
+/// Returns the value of a sample that has been multiplied by this share.
 #[inline(always)]
 pub(super) fn of_share<V: Value>(sample: &[u8], share: f64) -> f64 {
     let value = bytemuck::pod_read_unaligned::<V>(sample).value();
     if share == 0.0 { value } else { value / share }
 }
 
-/// The pixels of a file whose samples are no levels.
+/// The pixels of a file with samples that are not levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) kind: Kind,
     /// The samples of a pixel that are colours: 1 or 3.
     pub(crate) colours: usize,
-    /// What the first sample behind them is to them, if it is alpha.
+    /// The kind of alpha, if the first sample after them is alpha.
     pub(crate) alpha: Option<Alpha>,
-    /// The samples behind those, which are anything else.
+    /// The number of samples after those, of any meaning.
     pub(crate) others: usize,
     /// Whether the least value is white.
     pub(crate) inverted: bool,
-    /// The values of samples that are none.
+    /// The no-data values.
     pub(crate) no_data: Option<NoData>,
-    /// The values of the lowest and of the highest level, if they are not the least and the greatest of the picture.
+    /// The values of the lowest and the highest level, if they are not the picture's extremes.
     pub(crate) ends: Option<(f64, f64)>,
-    /// How many levels the file says that there are.
+    /// The number of levels that the file states.
     pub(crate) stated: Option<u32>,
-    /// How many levels there are.
+    /// The number of levels.
     pub(crate) levels: Levels,
-    /// How far apart the values of neighbouring levels are, if others are refused.
+    /// The distance between the values of neighbouring levels, if other values are refused.
     pub(crate) step: Option<f64>,
-    /// Whether they are those of some rows of a picture, all of which may be hidden while most of the picture is not.
+    /// Whether they are those of some rows of a picture.
+    ///
+    /// All of these may be hidden while most of the picture is not.
     pub(crate) is_part: bool,
 }
 
 impl Form {
-    /// Returns the form of one gray sample a pixel, of which nothing else is known.
+    /// Returns the form of one gray sample a pixel, with no other properties.
     pub(crate) const fn of(kind: Kind) -> Self {
         Self {
             kind,
@@ -102,8 +104,10 @@ impl Form {
         }
     }
 
-    /// Returns the form with so many levels, one for each value, or one for each whose lower bits are 0; the same if samples are floats or long, or
-    /// there are as many levels as they have room for.
+    /// Returns the form with `count` levels, one for each value or each multiple of a power of 2.
+    ///
+    /// It stays the same if samples are floats or long, or there are as many levels as they have
+    /// room for.
     pub(crate) fn with_levels(self, count: LevelCount) -> Self {
         let number = match count {
             LevelCount::Full => None,
@@ -133,7 +137,7 @@ impl Form {
             && self.counts(value)
     }
 
-    /// Returns why a value is refused.
+    /// Returns the reason why a value is refused.
     pub(super) fn refusal(&self, value: f64) -> CodecError {
         match self.step {
             Some(step) if !self.is_beyond(value) => {
@@ -154,14 +158,14 @@ impl Form {
         value.is_finite() && !self.no_data.is_some_and(|no_data| no_data.has(value))
     }
 
-    /// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
+    /// Returns the values of a pixel's colours, divided by the alpha in them.
     #[inline(always)]
     pub(super) fn colours_of<V: Value>(&self, pixel: &[u8]) -> impl Iterator<Item = f64> {
         let share = self.share_of::<V>(pixel);
         pixel.chunks_exact(size_of::<V>()).take(self.colours).map(move |sample| of_share::<V>(sample, share))
     }
 
-    /// Returns the share of themselves that a pixel's colours have.
+    /// Returns the share that a pixel's colours have been multiplied by.
     #[inline(always)]
     pub(super) fn share_of<V: Value>(&self, pixel: &[u8]) -> f64 {
         if self.alpha == Some(Alpha::Premultiplied) { self.alpha_of::<V>(pixel) / V::OPAQUE } else { 1.0 }
@@ -179,7 +183,7 @@ impl Form {
         (self.colours + self.behind()) * self.kind.bytes()
     }
 
-    /// Returns the number of samples behind the colours. They come back as they were.
+    /// Returns the number of samples after the colours. They come back as they were.
     pub(super) fn behind(&self) -> usize {
         usize::from(self.alpha.is_some()) + self.others
     }
@@ -217,21 +221,23 @@ impl Form {
         u64::from(layout.width) * (samples * self.kind.bytes()) as u64
     }
 
-    /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
+    /// Returns the most bytes of heap until the picture is encoded, for this many pixels.
     pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
         let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
         let samples = self.samples_bytes(pixels) as u64;
         behind.saturating_add(self.hidden_bytes(pixels)).saturating_add(samples)
     }
 
-    /// Returns the bytes of the table of what levels become, if it pays for so many pixels.
+    /// Returns the bytes of the table of samples by levels, if it pays for so many pixels.
     pub(super) fn samples_bytes(&self, pixels: u64) -> usize {
         let levels = usize::from(self.top()) + 1;
         if pixels < PIXELS_EACH * levels as u64 { 0 } else { levels * self.kind.bytes() }
     }
 
-    /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,
-    /// or for any at all if several values are none, or it is a part of one.
+    /// Returns the most bytes that hidden pixels may take.
+    ///
+    /// It is enough for any picture unless nearly every pixel differs from the one before, or for
+    /// any at all if there are several no-data values, or it is a part of a picture.
     pub(super) fn hidden_bytes(&self, pixels: u64) -> u64 {
         const FEW: u64 = 4 << 10;
         const RUN: u64 = size_of::<u32>() as u64;

@@ -31,9 +31,10 @@ impl Half {
     pub(super) fn nearest(value: f64) -> Self {
         let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
         let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(LEAST_EXPONENT);
-        // Dividing by a power of two is exact, so this is the only rounding.
+        // Dividing by a power of two is exact: this is the only rounding.
         let steps = (value.abs() / power_of_two(exponent - FRACTION as i32)).round_ties_even() as u16;
-        // The leading bit of a normal number is not stored: it adds 1 to the exponent, and so does a carry.
+        // The leading bit of a normal number is not stored: it adds 1 to the exponent, and so does
+        // a carry.
         Self(sign | ((((exponent - LEAST_EXPONENT) as u16) << FRACTION) + steps))
     }
 }

@@ -1,5 +1,7 @@
-//! The pixels that do not count, in runs of equal ones: those that stay as they are, bit by bit, because one of their samples is not a
-//! number, infinite or the no-data value; and those whose alpha is 0.
+//! The pixels that do not count, in runs of equal ones.
+//!
+//! Some stay as they are, bit by bit, because one of their samples is not a number, infinite or the
+//! no-data value; the others have an alpha of 0.
 
 use super::CodecError;
 use crate::reader::resize;
@@ -21,7 +23,7 @@ pub(super) struct Hidden {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     run: usize,
-    /// How many pixels of the run are before it.
+    /// The number of pixels of the run before it.
     passed: u32,
 }
 
@@ -40,7 +42,7 @@ impl Hidden {
         self.add(pixel, 0);
     }
 
-    /// Adds a pixel whose colours, of this many bytes, change like those of others.
+    /// Adds a pixel with colours, of this many bytes, that change like those of others.
     #[inline]
     pub(super) fn add_changing(&mut self, bytes: usize) {
         self.add(&[0; 32][..bytes], CHANGES);
@@ -65,7 +67,7 @@ impl Hidden {
         self.samples.clear();
     }
 
-    /// Adds pixels that come behind these. All of them may take `most` bytes.
+    /// Adds the pixels that come after these. All of them may take `most` bytes.
     pub(super) fn append(&mut self, behind: &Self, most: u64) -> Result<(), CodecError> {
         let bytes = self.bytes() + behind.bytes();
         if bytes > most {
@@ -83,7 +85,7 @@ impl Hidden {
         Ok(())
     }
 
-    /// Returns the pixel at a place, of this many bytes, if it stays as it is; and goes on to the next one.
+    /// Returns the pixel of `bytes` bytes at a place, if it stays as it is, and moves to the next.
     #[inline]
     pub(super) fn next(&self, place: &mut Place, bytes: usize) -> Option<&[u8]> {
         let (run, length) = (place.run, *self.lengths.get(place.run)?);
@@ -91,7 +93,7 @@ impl Hidden {
         (length & CHANGES == 0).then(|| &self.samples[run * bytes..][..bytes])
     }
 
-    /// Returns the place `count` pixels behind another.
+    /// Returns the place `count` pixels after another.
     pub(super) fn after(&self, mut place: Place, mut count: u64) -> Place {
         while count > 0
             && let Some(length) = self.lengths.get(place.run)

@@ -1,11 +1,11 @@
-//! The types of samples that are no levels.
+//! The types of samples that are not levels.
 
 use bytemuck::{Pod, Zeroable};
 use equalize::{Depth, Level};
 
 use super::half::Half;
 
-/// The type of samples that are no levels themselves.
+/// The type of samples that are not levels themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Signed8,
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// Returns the least and the greatest value of a signed type if there is a level for each of them.
+    /// Returns the least and the greatest value of a signed type, if each has a level.
     pub(crate) const fn whole_range(self) -> Option<(f64, f64)> {
         match self {
             Self::Signed8 => Some((i8::MIN as f64, i8::MAX as f64)),
@@ -110,10 +110,12 @@ pub(crate) trait Value: Pod {
     /// The value that stands for fully opaque in a channel that is alpha.
     const OPAQUE: f64;
 
-    /// Returns the value, which is exact but for integers beyond 2 to the power of 53.
+    /// Returns the value, which is exact except for integers beyond 2 to the power of 53.
     fn value(self) -> f64;
 
-    /// Returns the nearest sample: of integers, halves up; of floats, halves to even. What is beyond all of them becomes the last one.
+    /// Returns the nearest sample: of integers, halves up; of floats, halves to even.
+    ///
+    /// A value beyond all of them becomes the last one.
     fn nearest(value: f64) -> Self;
 }
 

@@ -10,14 +10,14 @@ pub(super) struct Extremes {
 }
 
 impl Default for Extremes {
-    /// Returns those of no value.
+    /// Returns those of an empty set of values.
     fn default() -> Self {
         Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY }
     }
 }
 
 impl Extremes {
-    /// Returns how far they are apart.
+    /// Returns their distance.
     pub(super) fn width(self) -> f64 {
         self.greatest - self.least
     }
@@ -36,13 +36,15 @@ impl Extremes {
     }
 }
 
-/// The line from the values of a picture to its levels, and back: `level = floor((value - low) / (high - low) * top + 0.5)`, and
+/// The line from the values of a picture to its levels, and back.
+///
+/// `level = floor((value - low) / (high - low) * top + 0.5)`, and
 /// `value = low + level / top * (high - low)`, in 64-bit floats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mapping {
     low: f64,
     high: f64,
-    /// All that is computed with is this times as large. It is 1/2 if `high - low` is beyond 64-bit floats, and otherwise 1.
+    /// The factor of all operands: 1/2 if `high - low` is beyond 64-bit floats, and otherwise 1.
     scale: f64,
     /// The highest level.
     top: f64,
@@ -62,7 +64,7 @@ impl Mapping {
         if extremes.least <= extremes.greatest {
             Self::between(top, extremes.least, extremes.greatest)
         } else {
-            // There are no values, so any mapping will do.
+            // There are no values: any mapping will do.
             Self::between(top, 0.0, 0.0)
         }
     }
@@ -72,7 +74,9 @@ impl Mapping {
         Self { low: low * scale, high: high * scale, scale, top: top.into() }
     }
 
-    /// Returns the level of a value. Values outside the range are clamped; what is no number has level 0.
+    /// Returns the level of a value, clamped to the range.
+    ///
+    /// A value that is not a number has level 0.
     #[inline(always)]
     pub(super) fn level(&self, value: f64) -> u16 {
         let value = (value * self.scale).max(self.low).min(self.high);

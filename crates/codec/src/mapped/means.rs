@@ -1,41 +1,45 @@
-//! Smaller versions of a picture: each of their pixels is the mean of a box of its pixels.
+//! Smaller versions of a picture, with pixels that are the means of boxes of its pixels.
 
 use super::Kind;
 use super::average::Average;
 use super::kind::{Value, with_values};
 use crate::samples::swap_bytes;
 
-/// What the samples of a picture are, of which means are made.
+/// The properties of a picture's samples that means are made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pixels {
     pub(crate) kind: Kind,
-    /// How many a pixel has.
+    /// The number of a pixel's samples.
     pub(crate) samples: usize,
-    /// How many of these, the first ones, are colours.
+    /// The number of these that are colours, the first ones.
     pub(crate) colours: usize,
-    /// Which of them is alpha.
+    /// The number of the alpha sample.
     pub(crate) alpha: Option<usize>,
-    /// The value of samples that are none.
+    /// The no-data value.
     pub(crate) no_data: Option<f64>,
-    /// The highest value that others may get instead of that.
+    /// The highest value that samples with data may get instead of that.
     pub(crate) top: f64,
     /// Whether they are labels, which have no mean: the first pixel of a box stands for all.
     pub(crate) are_labels: bool,
-    /// Whether each sample is of a picture by itself, of which it alone may be missing.
+    /// Whether each sample is of a picture by itself, in which it alone may be missing.
     pub(crate) are_pictures: bool,
 }
 
-/// How the width or height of a picture is cut into those of boxes.
+/// The cut of a picture's width or height into those of boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     from: u32,
     to: u32,
-    /// The pixels of a box, if they are a whole number: the last one may have fewer, or there may be less than a box behind it, which is left out.
+    /// The pixels of a box, if they are a whole number.
+    ///
+    /// The last box may have fewer, or there may be less than a box after it, which is left out.
     factor: Option<u32>,
 }
 
 impl Cut {
-    /// Returns how a picture is cut, across and down, into as many boxes as a smaller one has pixels, which is no larger in any direction.
+    /// Returns the cut of a picture, across and down, into the boxes of a smaller one.
+    ///
+    /// The smaller picture is no larger in any direction.
     pub(crate) fn of((width, height): (u32, u32), (to_width, to_height): (u32, u32)) -> [Self; 2] {
         const LARGEST: u32 = 1 << 10;
         let fits = |from: u32, to: u32, factor: u32| to == from / factor || to == from.div_ceil(factor);
@@ -54,7 +58,7 @@ impl Cut {
         start.min(self.from.into()) as u32
     }
 
-    /// Returns the pixel behind a box.
+    /// Returns the pixel after a box.
     fn end(self, number: u32) -> u32 {
         self.start(number + 1)
     }
@@ -80,7 +84,7 @@ pub(crate) struct Boxes {
 }
 
 impl Boxes {
-    /// Returns what makes the smaller picture from its row `number` on.
+    /// Returns the boxes of the smaller picture from its row `number` on.
     pub(crate) fn new(pixels: Pixels, [columns, rows]: [Cut; 2], number: u32) -> Self {
         fn of<V: Average>(pixels: Pixels, columns: Cut) -> Box<dyn Sums> {
             Box::new(SumsOf::<V>::new(pixels, columns))
@@ -89,7 +93,9 @@ impl Boxes {
         Self { rows, next: rows.start(number), number, sums }
     }
 
-    /// Adds the next row of samples, little-endian. Appends the row that is complete with it, if one is, to `made`.
+    /// Adds the next row of samples, little-endian.
+    ///
+    /// Appends the row that it completes, if any, to `made`.
     pub(crate) fn add(&mut self, row: &[u8], made: &mut Vec<u8>) {
         self.next += 1;
         if self.number >= self.rows.to {
@@ -102,7 +108,7 @@ impl Boxes {
         }
     }
 
-    /// Returns the bytes of heap for making a picture so wide of such pixels.
+    /// Returns the bytes of heap for making a picture of this width, of so many samples a pixel.
     pub(crate) fn heap_bytes(width: u32, samples: u64) -> u64 {
         // Sums, counts, the first pixels, and means.
         u64::from(width) * samples * 32
@@ -123,12 +129,12 @@ struct SumsOf<V: Average> {
     columns: Cut,
     /// Whether every sample counts.
     all_count: bool,
-    /// What samples get instead of the value of those that are none.
+    /// The value that samples with data get instead of the no-data value.
     instead: Option<V>,
     /// The rows that have been added.
     rows: u32,
     sums: Vec<V::Sum>,
-    /// Of each box how many samples of each kind count, unless all do.
+    /// The number of samples of each kind that count, by box, unless all do.
     counts: Vec<u64>,
     /// The first pixel of each box, unless all count.
     firsts: Vec<V>,
@@ -170,13 +176,15 @@ impl<V: Average> SumsOf<V> {
         }
     }
 
-    /// Returns whether a pixel counts, but for its alpha.
+    /// Returns whether a pixel counts, except for its alpha.
     fn is_counted(&self, pixel: &[V]) -> bool {
         let is_opaque = self.pixels.alpha.is_none_or(|alpha| pixel[alpha].value() != 0.0);
         is_opaque && !self.is_missing(pixel)
     }
 
-    /// Adds a row of which not all pixels may count: those without a value do not, nor do those that are transparent, but for their alpha.
+    /// Adds a row with pixels that may not count.
+    ///
+    /// Pixels without a value do not count, nor do transparent ones, except for their alpha.
     fn add_counted(&mut self, row: &[V]) {
         let Pixels { samples, alpha, are_labels, are_pictures, .. } = self.pixels;
         if self.rows == 0 {
@@ -203,7 +211,9 @@ impl<V: Average> SumsOf<V> {
         }
     }
 
-    /// Makes the means of boxes of which not all pixels may count. Where none does, the first one stands for all, but for its alpha.
+    /// Makes the means of boxes with pixels that may not count.
+    ///
+    /// In a box without a pixel that counts, the first one stands for all, except for its alpha.
     fn make_counted(&mut self) {
         let Pixels { samples, colours, alpha, no_data, are_pictures, .. } = self.pixels;
         for place in 0..self.sums.len() {
@@ -265,10 +275,10 @@ impl<V: Average> Sums for SumsOf<V> {
     }
 }
 
-/// Returns the value next to one that means none: the next one up, or down from the top.
+/// Returns the value next to the no-data value: the next one up, or down from the top.
 fn beside<V: Value>(none: f64, top: f64, kind: Kind) -> V {
     let step = match kind.is_float() {
-        // A little more than what may be rounded away.
+        // A little more than the most that rounding removes.
         true => 4.0 * V::ROUNDING.max(f64::EPSILON) * none.abs().max(1.0),
         false => 1.0,
     };
@@ -331,7 +341,7 @@ mod tests {
         are_pictures: false,
     };
 
-    /// Returns the smaller version of a picture whose rows have so many bytes.
+    /// Returns the smaller version of a picture with rows of so many bytes.
     fn smaller(pixels: Pixels, from: (u32, u32), to: (u32, u32), samples: &[u8]) -> Vec<u8> {
         let (mut boxes, mut made) = (Boxes::new(pixels, Cut::of(from, to), 0), Vec::new());
         samples.chunks_exact(samples.len() / from.1 as usize).for_each(|row| boxes.add(row, &mut made));

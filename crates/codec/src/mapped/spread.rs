@@ -1,4 +1,4 @@
-//! How levels are spread over the values of a picture.
+//! The spread of levels over the values of a picture.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::{Rows, helpers};
 use crate::cores::Cores;
 use crate::{CodecError, Range};
 
-/// How levels are spread over the values of a picture.
+/// The spread of levels over the values of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(super) mapping: Mapping,
@@ -20,8 +20,10 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Returns that of a picture of so many pixels across and down, with all its rows: over the `range` if there is one, else over that of its
-    /// values, which are read for it if their kind has no ends.
+    /// Returns that of a picture of so many pixels across and down, with all its rows.
+    ///
+    /// It is over the `range` if there is one, else over that of its values, which are read for it
+    /// if their kind has no ends.
     pub(crate) fn of<R: Rows>(
         rows: &R,
         form: &Form,
@@ -45,12 +47,14 @@ impl Spread {
     }
 }
 
-/// How levels are spread over a picture whose bands are decoded one by one. Whoever decodes one first finds out.
+/// The spread of levels over a picture that is decoded in bands.
+///
+/// The first band to be decoded finds it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedSpread(Mutex<Option<Spread>>);
 
 impl SharedSpread {
-    /// Returns it; `find` finds it out, while all others wait.
+    /// Returns the spread; `find` finds it, while all others wait.
     pub(crate) fn get_or(
         &self,
         find: impl FnOnce() -> Result<Spread, CodecError>,

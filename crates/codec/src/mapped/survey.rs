@@ -1,4 +1,4 @@
-//! What is found out of the values of a picture before levels are spread over them.
+//! A survey of the values of a picture before levels are spread over them.
 
 use equalize::{Layout, NARROW};
 
@@ -7,13 +7,13 @@ use super::kind::{Value, with_values};
 use super::mapping::Extremes;
 use crate::Range;
 
-/// About how many pixels are looked at for how their values are spread.
+/// About the number of pixels that are sampled for the distribution of their values.
 const LOOKED_AT: usize = 1 << 14;
 
-/// Which part of the values at either end is few of them, but at least one.
+/// The part of the values at either end that are few, but at least one: one of so many.
 const FEW: usize = 1000;
 
-/// The fewest values of which a few can be told from the others.
+/// The fewest values among which a few can be separated from the others.
 const FEWEST: usize = 64;
 
 /// The least and the greatest value, and some of all values.
@@ -23,7 +23,7 @@ pub(super) struct Survey {
     some: Vec<f64>,
 }
 
-/// How many pixels there are for each that is looked at; none is if it makes no difference to the levels how values are spread.
+/// Returns the step between sampled pixels; `None` if their values make no difference to levels.
 pub(super) fn step(form: &Form, layout: &Layout) -> Option<usize> {
     let may_lose_levels = form.kind.is_float() || form.kind.bytes() > 2;
     // An odd one meets other columns in each row.
@@ -31,7 +31,7 @@ pub(super) fn step(form: &Form, layout: &Layout) -> Option<usize> {
 }
 
 impl Survey {
-    /// Returns that of some rows, of which every pixel at so many steps is looked at.
+    /// Returns that of some rows, sampled at every `step`-th pixel.
     pub(super) fn of_rows(form: &Form, rows: &[u8], step: Option<usize>) -> Self {
         with_values!(form.kind, survey(form, rows, step))
     }
@@ -42,7 +42,7 @@ impl Survey {
         self.some.extend(other.some);
     }
 
-    /// Returns the range of all values but a few at either end, if that is narrow in the range of all.
+    /// Returns the range of all values but a few at either end, if it is narrow in the whole range.
     pub(super) fn inner_range(mut self) -> Option<Range> {
         let (count, few) = (self.some.len(), (self.some.len() / FEW).max(1));
         if count < FEWEST {

@@ -1,14 +1,14 @@
-//! What short samples and levels become, looked up: where there are many pixels, that is several times as fast as the arithmetic.
+//! Tables from short samples to levels, several times as fast as arithmetic for many pixels.
 
 use super::form::{Form, PIXELS_EACH};
 use super::kind::{Kind, Value, with_values};
 use super::mapping::Mapping;
 use equalize::Level;
 
-/// What a value becomes.
+/// The level of a value, and its validity.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
-    /// Its level, which is of no use if the value does not count or is refused.
+    /// Its level, meaningless if the value does not count or is refused.
     pub(super) level: u16,
     pub(super) counts: bool,
     pub(super) is_refused: bool,
@@ -26,7 +26,7 @@ impl Found {
     }
 }
 
-/// What each sample of at most 16 bits becomes, by its bits.
+/// The levels of all samples of at most 16 bits, by their bits.
 pub(super) struct FoundTable(Vec<Found>);
 
 impl FoundTable {
@@ -40,7 +40,7 @@ impl FoundTable {
         pays.then(|| with_values!(form.kind, make(form, mapping)))
     }
 
-    /// Returns what a sample becomes, which is of the table's kind.
+    /// Returns the level of a sample, which is of the table's kind.
     #[inline(always)]
     pub(super) fn of<V: Value>(&self, sample: &[u8]) -> Found {
         let bits = if size_of::<V>() == 1 {
@@ -51,7 +51,7 @@ impl FoundTable {
         self.0[bits]
     }
 
-    /// Makes the levels of pixels that are one sample each, and counts them all; returns whether any is refused.
+    /// Makes the levels of pixels of one sample, which all count; returns whether any is refused.
     pub(super) fn fill<V: Value>(&self, samples: &[u8], levels: &mut [u8]) -> bool {
         let mut is_refused = false;
         let levels = levels.chunks_exact_mut(size_of::<V::Level>());
@@ -64,7 +64,7 @@ impl FoundTable {
     }
 }
 
-/// Returns how many samples of at most 16 bits there are.
+/// Returns the number of samples of at most 16 bits.
 fn entries(kind: Kind) -> usize {
     1 << (8 * kind.bytes())
 }

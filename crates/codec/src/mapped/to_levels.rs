@@ -1,4 +1,4 @@
-//! From samples to levels: rows are read, and what becomes no level is kept.
+//! From samples to levels: rows are read, and samples that do not become levels are kept.
 
 use std::mem;
 
@@ -15,7 +15,7 @@ use crate::reader::resize;
 use equalize::colour::Gray;
 use equalize::{Layout, Level, Pixel};
 
-/// What a thread uses for some rows.
+/// The working memory of a thread for some rows.
 struct Tool<T> {
     reader: T,
     rows: Vec<u8>,
@@ -44,7 +44,10 @@ impl<T: Default> Tool<T> {
         source.read(&mut self.reader, first, &mut self.rows)
     }
 
-    /// Makes levels of the rows that were read. Says whether any pixel is hidden, and which are, up to the first row with too many of them.
+    /// Makes levels of the rows that were read.
+    ///
+    /// Sets whether any pixel is hidden, and collects the hidden ones, up to the first row with too
+    /// many of them.
     fn make_levels(
         &mut self,
         with: &ToLevels<'_>,
@@ -69,7 +72,7 @@ impl<T: Default> Tool<T> {
     }
 }
 
-/// Returns what is found out of the values of all rows.
+/// Returns the survey of the values of all rows.
 pub(super) fn survey<R: Rows>(
     rows: &R,
     form: &Form,
@@ -96,7 +99,7 @@ pub(super) fn survey<R: Rows>(
 }
 
 impl Mapped {
-    /// Fills the slot with levels, and keeps what does not become one. Returns whether any pixel is hidden.
+    /// Fills the slot with levels, and keeps other samples. Returns whether any pixel is hidden.
     pub(super) fn fill<R: Rows>(
         &mut self,
         rows: &R,
@@ -144,21 +147,21 @@ impl Mapped {
     }
 }
 
-/// How levels are made of samples.
+/// The rules for making levels of samples.
 struct ToLevels<'f> {
     form: &'f Form,
     mapping: &'f Mapping,
-    /// What each sample becomes, if it can be and was looked up in advance.
+    /// The levels of all samples, if they can be and were looked up in advance.
     table: Option<FoundTable>,
     /// The pixels of the levels.
     pixel: Pixel,
-    /// The gray that is made of colours, if one is.
+    /// The gray that is made of colours, if any.
     gray: Option<Gray>,
     /// The most bytes of hidden pixels that are kept, if samples are made again of the levels.
     most_kept: Option<u64>,
 }
 
-/// Makes the levels of some pixels. Returns a value that has none, if there is one.
+/// Makes the levels of some pixels. Returns a value without a level, if there is one.
 fn look_up_or_run<V: Value>(
     with: &ToLevels<'_>,
     samples: &[u8],
@@ -167,7 +170,7 @@ fn look_up_or_run<V: Value>(
 ) -> Option<f64> {
     let are_single = with.pixel == Pixel::Gray && with.form.pixel_bytes() == size_of::<V>();
     match &with.table {
-        // What is refused is looked for again.
+        // A refused value is looked for again.
         Some(table) if are_single && !table.fill::<V>(samples, levels) => None,
         Some(table) => run::<V>(with, samples, levels, hidden, |sample, _| table.of::<V>(sample)),
         None => run::<V>(with, samples, levels, hidden, |sample, share| {
@@ -176,7 +179,7 @@ fn look_up_or_run<V: Value>(
     }
 }
 
-/// Makes the levels of some pixels by what is found for a sample that has a share of itself.
+/// Makes the levels of some pixels; `find` looks up a sample, given its share of alpha.
 #[inline(always)]
 fn run<V: Value>(
     with: &ToLevels<'_>,
@@ -235,7 +238,7 @@ fn put<V: Value>(levels: &mut [u8], at: usize, level: u16) {
     levels[at * bytes..][..bytes].copy_from_slice(bytemuck::bytes_of(&V::Level::from_level(level.into())));
 }
 
-/// Returns the level of alpha. Only none at all is 0.
+/// Returns the level of alpha. Only an alpha of 0 becomes 0.
 fn alpha_level<V: Value>(alpha: f64, top: u16) -> u16 {
     let level = (alpha / V::OPAQUE * f64::from(top) + 0.5).clamp(0.0, f64::from(top)) as u16;
     if alpha == 0.0 { 0 } else { level.max(1) }

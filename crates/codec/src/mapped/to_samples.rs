@@ -1,4 +1,4 @@
-//! From levels to samples, and to the values that these stand for.
+//! From levels to samples, and to the values of these.
 
 use super::Mapped;
 use super::hidden::{Place, is_hidden};
@@ -6,7 +6,7 @@ use super::kind::{Value, with_values};
 use equalize::{Layout, Level, Pixel};
 
 impl Mapped {
-    /// Returns the least and the greatest value that the levels of a picture stand for, of the pixels that count.
+    /// Returns the least and the greatest value of a picture's levels, of the pixels that count.
     pub(crate) fn range_of(&self, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
         with_values!(self.form.kind, range_of(self, pixels, layout))
     }
@@ -33,7 +33,7 @@ pub(crate) struct Piece<'p> {
     mapped: &'p Mapped,
     pixel: Pixel,
     levels: &'p [u8],
-    /// The samples behind the colours.
+    /// The samples after the colours.
     behind: &'p [u8],
     /// The place of the first hidden pixel from here on.
     place: Place,

@@ -1,4 +1,4 @@
-//! What pixels without a value become where samples are made again, or where levels are written.
+//! Pixels without a value, where samples are made again, or where levels are written.
 
 use equalize::Layout;
 
@@ -18,8 +18,9 @@ impl Mapped {
         })
     }
 
-    /// Returns the level that pixels without data have in a format that has no place for the samples, if alpha does not tell them from others: that
-    /// nearest to the no-data value, or to the least of several.
+    /// Returns the level of pixels without data in a format for levels, unless alpha marks them.
+    ///
+    /// It is the level nearest to the no-data value, or to the least of several.
     pub(crate) fn level_without_data(&self, layout: &Layout) -> Option<u16> {
         let none = self.form.no_data.filter(|_| self.form.alpha.is_none())?;
         let level = self.spread.mapping.level(none.least);
@@ -28,8 +29,10 @@ impl Mapped {
         Some(if is_reduced { to_eight(level).into() } else { level })
     }
 
-    /// Makes the levels at the front of `slot` presentable in a format that has no place for the samples: takes out a mask, and has pixels
-    /// without a value have one level, which is black if there is none for no data. Returns their layout.
+    /// Makes the levels at the front of `slot` presentable in a format without the samples' type.
+    ///
+    /// Removes a mask, and gives all pixels without a value one level, which is black if there is
+    /// no level for the no-data value. Returns their layout.
     pub(crate) fn present(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
         if !self.is_masked || self.restores {
             return layout;

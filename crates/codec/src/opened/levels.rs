@@ -7,26 +7,26 @@ use super::super::{CodecError, LevelCount, Payload, pixels_of};
 use equalize::Layout;
 use equalize::colour::{Gray, to_gray};
 
-/// What is known of decoded samples, and what is to become of them.
+/// Facts of decoded samples, and their use.
 pub(super) struct DecodedSamples<'o> {
     pub(super) stated: Option<Stated>,
     /// Whether white is 0.
     pub(super) inverted: bool,
     pub(super) count: LevelCount,
-    /// The value of samples that are none.
+    /// The no-data value.
     pub(super) no_data: Option<f64>,
     pub(super) mask: Option<&'o Mask>,
-    /// The gray that is made of colours, if one is.
+    /// The gray that is made of colours, if any.
     pub(super) gray: Option<Gray>,
-    /// Whether they are looked at for how many levels those of all bands have.
+    /// Whether the levels of all bands are looked for in them.
     pub(super) are_looked_at: bool,
 }
 
-/// What is known of the levels at the front of a slot.
+/// Facts of the levels at the front of a slot.
 pub(super) struct SlotLevels {
     pub(super) layout: Layout,
     pub(super) scale: Scale,
-    /// Whether every pixel is fully transparent, so that none counts.
+    /// Whether every pixel is fully transparent, and all are left out of the counts.
     pub(super) is_invisible: bool,
     /// The pixels that do not count.
     pub(super) uncounted: Option<Uncounted>,
@@ -65,7 +65,7 @@ impl DecodedSamples<'_> {
             }
             None => (layout, None),
         };
-        // What a mask covers can be seen.
+        // Pixels under a mask can be seen.
         let is_invisible = match mask {
             Some(_) => was_invisible,
             None => is_invisible(pixels_of(&layout, slot), &layout),
@@ -75,7 +75,9 @@ impl DecodedSamples<'_> {
     }
 }
 
-/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
+/// Returns whether every pixel is fully transparent.
+///
+/// The first visible one is mostly the first of all.
 fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
     let alpha = layout.pixel_bytes() - layout.depth.bytes();
     layout.pixel.has_alpha()

@@ -1,4 +1,4 @@
-//! How a file becomes a picture that can be decoded: its format is detected, and its header read.
+//! From a file to a picture that can be decoded: its format is detected, and its header read.
 
 mod limits;
 
@@ -22,7 +22,7 @@ use equalize::Layout;
 use equalize::colour::Gray;
 use limits::with_all_limits;
 
-/// Opens a picture as [`open_within`] does, whatever it holds.
+/// Opens a picture as [`open_within`] does, without a budget.
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
@@ -35,9 +35,10 @@ pub fn open<'a>(
     open_within(&mut Unbounded, file, buffer, limits, target)
 }
 
-/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
-/// represent it. No memory is allocated for pixels, and none for more of the file than `budget` allows. `file` must be at its start;
-/// `buffer` is scratch space worth reusing.
+/// Opens a picture: detects its format, reads its header, and checks limits and target.
+///
+/// No memory is allocated for pixels, nor for more of the file than `budget` allows. `file` must be
+/// at its start; `buffer` is scratch space worth reusing.
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
@@ -51,7 +52,9 @@ pub fn open_within<'a>(
     open_one(budget, file, buffer, limits, target, None)
 }
 
-/// Returns the slice that a picture is of a series; nothing if it is no DICOM picture, or of no series. `file` must be at its start.
+/// Returns the place of a picture in a series, as a slice.
+///
+/// `None` if it is not a DICOM picture, or has no series. `file` must be at its start.
 ///
 /// # Errors
 /// If it is DICOM, and cannot be read.
@@ -68,7 +71,9 @@ pub fn slice_of(file: &mut File, limits: &Limits) -> Result<Option<Slice>, Codec
     )
 }
 
-/// Returns whether a file has several pages or frames, as far as it can be read. `file` must be at its start.
+/// Returns whether a file has several pages or frames, as far as it can be read.
+///
+/// `file` must be at its start.
 pub fn has_several(file: &mut File, limits: &Limits) -> bool {
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return false;
@@ -80,8 +85,10 @@ pub fn has_several(file: &mut File, limits: &Limits) -> bool {
     })
 }
 
-/// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
-/// for [`open_within`].
+/// Opens the page `index`, from 0, of a file with these pages.
+///
+/// They are those that [`Opened::take_pages`] returned when the file was opened. Everything else is
+/// as for [`open_within`].
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
@@ -96,7 +103,7 @@ pub fn open_page<'a>(
     open_one(budget, file, buffer, limits, target, Some((pages, index)))
 }
 
-/// Opens an image that is no file, or the page of it with this number from 0, as [`open_within`] and [`open_page`] do.
+/// Opens an image that is not a file, or one of its pages, as [`open_within`] and [`open_page`] do.
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
@@ -168,8 +175,9 @@ impl<'a> Header<'a> {
         Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
     }
 
-    /// Returns what is to be decoded of a file of this length, if it is within the limits and the target can have it; `of`: the pages of which it is
-    /// one that was asked for by its number.
+    /// Returns the picture of a file of this length, after checking limits and target.
+    ///
+    /// `of` are the pages of the file if one of them was asked for by its number.
     fn accepted(
         self,
         format: Format,
@@ -186,7 +194,9 @@ impl<'a> Header<'a> {
         Ok(opened)
     }
 
-    /// Returns what is to be decoded for a target; `is_further`: whether it is a page that was asked for by its number.
+    /// Returns the picture as decoded for a target.
+    ///
+    /// `is_further`: whether it is a page that was asked for by its number.
     fn opened(self, format: Format, target: &Target, is_further: bool) -> Result<Opened<'a>, CodecError> {
         let Self { source, file_bytes, pages } = self;
         if target.range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
@@ -263,7 +273,7 @@ fn read_header<'a>(
     }
 }
 
-/// Reads a PNG as a whole, or what precedes a band.
+/// Reads a PNG as a whole, or the part before a band.
 fn open_png<'a>(
     budget: &mut dyn Budget,
     file: &'a mut File,
@@ -284,7 +294,7 @@ fn open_png<'a>(
         return open_at_once(Format::Png, budget, file, buffer, limits, target);
     };
     let file_bytes = place.bytes();
-    // What the first one holds was asked for when the bands were found.
+    // The budget of the first one was asked for when the bands were found.
     let band = place.open(file, buffer, if is_further { Some(budget) } else { None })?;
     let pages = bands.map(|bands| pages::Source::Bands(Bands::Png(bands)));
     Ok(Header { file_bytes, pages, ..Header::of(band) })
@@ -332,7 +342,7 @@ fn open_at_once<'a>(
     Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
 }
 
-/// Returns when a picture in a format is cut into bands: never, if it may not be.
+/// Returns the rule for cutting a picture of a format into bands, if that is possible.
 fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     let output = target.format_for(format);
     let is_written_so = matches!(output, Format::Tiff | Format::Pnm | Format::Png | Format::Bmp);
@@ -341,7 +351,7 @@ fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, least_rows }
 }
 
-/// Returns how many rows of a picture that is no TIFF, and that is decoded to this layout, no band divides.
+/// Returns the number of rows that no band divides, of a picture that is not a TIFF.
 fn rows_together(layout: Layout, format: Format, target: &Target) -> u32 {
     match target.format_for(format) {
         Format::Tiff => tiff::rows_of_strip(&target.layout_for(layout)),
@@ -349,7 +359,7 @@ fn rows_together(layout: Layout, format: Format, target: &Target) -> u32 {
     }
 }
 
-/// Reads the header of a PNM, of which bands may be decoded.
+/// Reads the header of a PNM, which may be decoded in bands.
 fn open_pnm<'a>(
     budget: &mut dyn Budget,
     file: &'a mut File,
@@ -370,7 +380,9 @@ fn open_pnm<'a>(
     Ok(Header { pages, ..Header::of(source) })
 }
 
-/// Opens a picture whose decoder needs the whole file in memory, where some are mended first.
+/// Opens a picture with a decoder that needs the whole file in memory.
+///
+/// Some files are mended first.
 fn open_whole<'a>(
     format: Format,
     bytes: &'a mut [u8],
@@ -413,7 +425,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what opening a file of this content says.
+    /// Returns the error of opening a file of this content.
     fn refusal(content: &[u8]) -> CodecError {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();

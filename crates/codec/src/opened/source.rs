@@ -1,11 +1,11 @@
-//! What decodes a picture.
+//! The decoder of a picture.
 
 use super::super::decode::{Decode, Describe};
 use super::super::jpeg;
 use equalize::colour::Gray;
 use equalize::{Layout, Pixel};
 
-/// An opened picture, by who may decode it.
+/// An opened picture, by its possible decoders.
 #[derive(Debug)]
 pub(super) enum PictureSource<'a> {
     /// A JPEG of the usual kind, which some devices decode too.
@@ -19,7 +19,7 @@ impl<'a> PictureSource<'a> {
         Self::Other(Box::new(picture))
     }
 
-    /// Returns what is known of it.
+    /// Returns its description.
     pub(super) fn facts(&self) -> &dyn Describe {
         match self {
             Self::Jpeg(jpeg) => &**jpeg,
@@ -27,7 +27,7 @@ impl<'a> PictureSource<'a> {
         }
     }
 
-    /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
+    /// Returns the layout of the pixels in the slot, `gray` or as the decoder delivers them.
     pub(super) fn layout_in(&self, gray: Option<Gray>) -> Layout {
         in_gray(self.facts().layout(), gray)
     }

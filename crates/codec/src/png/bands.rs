@@ -1,4 +1,6 @@
-//! A PNG that is too large to be in memory as a whole: its rows are decoded in bands ([`read`]), and bands of any picture make one ([`write`]).
+//! A PNG that is too large to be in memory as a whole.
+//!
+//! Its rows are decoded in bands ([`read`]), and bands of any picture make one ([`write`]).
 
 mod read;
 mod write;
@@ -32,28 +34,34 @@ pub(crate) struct Bands {
 }
 
 impl Bands {
-    /// Returns where a band is.
+    /// Returns the place of a band.
     pub(crate) fn place(&self, index: usize) -> Place {
         Place { picture: Arc::clone(&self.picture), index }
     }
 }
 
-/// Returns the rows that each band but the last needs at least, so that no piece of the compressed data is made of more than two: those of a piece, and
-/// those above it that matter, if each pixel has one byte.
+/// Returns the least rows of each band but the last.
+///
+/// With these, no piece of the compressed data is made of more than two bands. They are the rows of
+/// a piece, and those above it that matter, if each pixel has one byte.
 pub(crate) fn least_rows(width: u32) -> u32 {
     let division = Division::of(&Layout { width, height: 1, pixel: Pixel::Gray, depth: Depth::Eight });
     (division.piece + division.above()) as u32
 }
 
-/// Returns the bytes of rows that a writer of bands holds for each beside it: those that wait for a band above or below, and those of a piece of both.
+/// Returns the bytes of rows that a writer of bands holds for each, in addition to the band.
+///
+/// They are the rows that wait for a band above or below, and those of a piece of both.
 pub(crate) fn waiting_bytes(layout: &Layout) -> u64 {
     let division = Division::of(layout);
     4 * (division.piece + division.above()) as u64 * division.row as u64
 }
 
-/// Finds the bands of a file, whose head is given, and that is cut into such; nothing if it is not, or cannot be: if it is interlaced or an animation, or if the
-/// samples of all tell how levels lie in them.
-/// `unit` tells how many rows no band divides if the pixels have a layout.
+/// Finds the bands of a file, with its `head` given, if it is to be cut into bands.
+///
+/// Returns `None` if it is not, or cannot be: if it is interlaced or an animation, or if the levels
+/// are to be found in the samples of all bands. `unit` returns the number of rows that no band
+/// divides, by the layout of the pixels.
 pub(crate) fn find(
     (file, head): (&File, &[u8]),
     (limits, budget): (&Limits, &mut dyn Budget),
@@ -76,7 +84,7 @@ pub(crate) fn find(
     let Some(rows) = cut.rows((layout.width, layout.height), layout.bytes(), unit(layout)) else {
         return Ok(None);
     };
-    // The decoder takes memory for a row, and what is over the limits is refused for that.
+    // The decoder takes memory for a row, and a picture over the limits is refused for that.
     let is_within = limits.check(&layout, layout.bytes(), || None).is_ok();
     let form = if is_within { Some(source.checked_form()?) } else { None };
     let form = form.filter(|_| !stored.is_direct).map(Box::new);
@@ -86,7 +94,7 @@ pub(crate) fn find(
 }
 
 impl Source<'_> {
-    /// Returns what pixels are stored as, after checking all chunks of an outline.
+    /// Returns the stored form of pixels, after checking all chunks of an outline.
     fn checked_form(&self) -> Result<Info<'static>, CodecError> {
         let mut reader = self.reader()?;
         let form = read::form_of(reader.info(), self.chunks.all(b"tRNS").next());
@@ -95,18 +103,20 @@ impl Source<'_> {
     }
 }
 
-/// Where things are in a file.
+/// The places of the parts of a file.
 struct Places {
     /// The first chunk of image data, and the length of its content.
     data: u64,
     size: u32,
-    /// What is behind the image data, unless that is not looked at.
+    /// The chunks after the image data, unless these are not read.
     behind: Option<Range<u64>>,
 }
 
 impl Places {
-    /// Finds them in a file of this length; nothing if there are no image data before its end, or if it is an animation. What is behind the data is not
-    /// looked at if the file is too long.
+    /// Finds them in a file of this length.
+    ///
+    /// Returns `None` if there are no image data before its end, or if it is an animation. The
+    /// chunks after the data are not read if the file is too long.
     fn find(file: &File, length: u64, limits: &Limits) -> Result<Option<Self>, CodecError> {
         let is_too_long = check_length(length, limits).is_err();
         let (mut at, mut data, mut behind) = (SIGNATURE.len() as u64, None, None);
@@ -126,7 +136,7 @@ impl Places {
         }
     }
 
-    /// Returns a file like this one whose image data are those of nothing.
+    /// Returns a file like this one with empty image data.
     fn outline(&self, file: &File, budget: &mut dyn Budget) -> Result<Vec<u8>, CodecError> {
         const EMPTY: &[u8] = b"\0\0\0\x08IDAT\x78\x01\x03\0\0\0\0\x01\xc6\x19\x9e\x2e";
         let Range { start, end } = self.behind.clone().unwrap_or_default();

@@ -19,7 +19,7 @@ const KEPT: [&[u8; 4]; 14] = [
 /// The first bytes of a file.
 pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// Bytes of a chunk besides its content: length, type and checksum.
+/// Bytes of a chunk in addition to its content: length, type and checksum.
 pub(super) const FRAME: usize = 12;
 
 /// The chunks of a file.
@@ -29,28 +29,32 @@ pub(super) struct Chunks<'a> {
     pub(super) layout: Layout,
     /// Whether the pixels are numbers of colours.
     is_palette: bool,
-    /// The content of the chunk that makes the file an animation, which has to precede the image data.
+    /// The content of the animation control chunk, which has to precede the image data.
     pub(super) animation_control: Option<&'a [u8]>,
-    /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
+    /// The image data, if they are the layout's pixels row after row.
+    ///
+    /// They are neither interlaced nor to be expanded.
     pub(super) rows: Option<ImageData<'a>>,
-    /// How rows are stored, if they are not interlaced.
+    /// The storage of rows, if they are not interlaced.
     pub(super) stored: Option<Stored>,
     /// The file from its first chunk on.
     all: Walk<'a>,
 }
 
-/// How rows are stored.
+/// The storage of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
     /// Bytes of a row.
     pub(super) row: usize,
     /// Bytes of a pixel, at least one.
     pub(super) step: usize,
-    /// Whether they are rows of the layout's pixels: neither palette nor transparent colour, and whole bytes.
+    /// Whether they are rows of the layout's pixels: no palette, transparent colour or packed bits.
     pub(super) is_direct: bool,
 }
 
-/// Goes from chunk to chunk up to IEND. There may be any number of them, so none is remembered.
+/// Goes from chunk to chunk up to IEND.
+///
+/// There may be any number of them, and they are therefore not stored.
 #[derive(Clone, Copy, Debug)]
 struct Walk<'a> {
     rest: &'a [u8],
@@ -158,7 +162,9 @@ impl<'a> Chunks<'a> {
         self.all.filter(move |chunk| chunk.kind == *kind).map(|chunk| chunk.content)
     }
 
-    /// Returns how many bits of the colours' samples are said to be significant, if these are fewer than there are, and as many of each colour.
+    /// Returns the stated number of significant bits of the colours' samples.
+    ///
+    /// Only if it is less than their depth, and the same for each colour.
     pub(super) fn significant_bits(&self) -> Option<u32> {
         let Self { layout, is_palette, .. } = *self;
         let content = self.all(b"sBIT").next().filter(|_| !is_palette)?;
@@ -190,13 +196,15 @@ fn is_kept(kind: [u8; 4]) -> bool {
     KEPT.contains(&&kind) || safe_to_copy(kind)
 }
 
-/// Returns whether a file is Apple's variant of PNG for iOS, whose first chunk says so: blue comes before red, colours are multiplied by
-/// alpha, and the image data are not wrapped in zlib's format.
+/// Returns whether a file is Apple's variant of PNG for iOS, which its first chunk marks.
+///
+/// In it, blue comes before red, colours are multiplied by alpha, and the image data are not
+/// wrapped in zlib's format.
 pub(super) fn is_apples(bytes: &[u8]) -> bool {
     bytes.get(12..16) == Some(b"CgBI")
 }
 
-/// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
+/// Returns whether an unknown chunk is ancillary and safe to copy: letters 1 and 4 in lower case.
 fn safe_to_copy(kind: [u8; 4]) -> bool {
     kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()
 }
@@ -219,7 +227,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Splits off the first chunk; returns what is behind it, and the chunk.
+/// Splits off the first chunk; returns the rest, and the chunk.
 fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
     let (length, behind) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
     let (kind, behind) = behind.split_first_chunk::<4>().ok_or(SHORT)?;
@@ -235,7 +243,9 @@ fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
     Ok((behind, Chunk { kind: *kind, content, whole }))
 }
 
-/// Returns a file that begins like this one and ends before its image data; `None` if they are not reached, or it is an animation.
+/// Returns a file that begins like this one and ends before its image data.
+///
+/// `None` if they are not reached, or it is an animation.
 pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     let mut rest = head.get(SIGNATURE.len()..)?;
     while let Some((_, kind)) = rest.split_first_chunk::<4>() {
@@ -252,7 +262,9 @@ pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the layout that the first chunk of a file tells, with alpha, which another chunk may make; nothing if it cannot be read, or if rows are interlaced.
+/// Returns the layout by the first chunk of a file, with alpha, as another chunk may add it.
+///
+/// `None` if it cannot be read, or if rows are interlaced.
 pub(super) fn layout_of_rows(head: &[u8]) -> Option<Layout> {
     let (_, first) = split(head.get(SIGNATURE.len()..)?).ok()?;
     let header = Header::parse(first.content).ok()?;
@@ -269,7 +281,7 @@ pub(super) fn frame_at(file: &File, at: u64, length: u64) -> Result<(u32, [u8; 4
     if is_there { Ok((size, kind)) } else { Err(malformed(SHORT)) }
 }
 
-/// Returns a file without the data of pictures and frames; `None` if it is longer than a head may be.
+/// Returns a file without the data of pictures and frames; `None` if it is too long for a head.
 pub(crate) fn without_data(file: &File, length: u64) -> Result<Option<Vec<u8>>, CodecError> {
     let (mut all, mut at) = (SIGNATURE.to_vec(), SIGNATURE.len() as u64);
     loop {
@@ -291,7 +303,7 @@ pub(crate) fn without_data(file: &File, length: u64) -> Result<Option<Vec<u8>>, 
     }
 }
 
-/// Returns what it means that a part of a file cannot be read.
+/// Returns the error of a part of a file that cannot be read.
 pub(super) fn unread(error: io::Error) -> CodecError {
     if error.kind() == io::ErrorKind::UnexpectedEof { malformed(SHORT) } else { CodecError::Io(error) }
 }
@@ -328,7 +340,7 @@ impl Header {
         }
     }
 
-    /// Returns how rows are stored, if they are not interlaced.
+    /// Returns the storage of rows, if they are not interlaced.
     fn stored(&self, transparent: bool) -> Option<Stored> {
         let samples = match self.colour {
             2 => 3,

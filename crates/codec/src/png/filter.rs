@@ -1,4 +1,4 @@
-//! PNG's filters (third edition, section 9): what is left of a row after predicting it from its neighbours.
+//! PNG's filters: rows without their prediction from neighbours (third edition, section 9).
 
 use equalize::simd;
 
@@ -48,7 +48,9 @@ impl Filters {
     }
 }
 
-/// Returns the sum of the bytes' distances from 0, as signed numbers: the lower it is, the better they compress.
+/// Returns the sum of the bytes' distances from 0, as signed numbers.
+///
+/// The lower it is, the better they compress.
 #[inline(always)]
 fn cost(filtered: &[u8]) -> u64 {
     let block =
@@ -56,7 +58,7 @@ fn cost(filtered: &[u8]) -> u64 {
     filtered.chunks(1 << 16).map(|bytes| u64::from(block(bytes))).sum()
 }
 
-/// Filters a row with pixels of `step` bytes into `out`, behind its filter type.
+/// Filters a row with pixels of `step` bytes into `out`, after its filter type.
 #[inline(always)]
 pub(super) fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut [u8]) {
     let (mark, out) = out.split_first_mut().expect("a row has a mark");
@@ -68,7 +70,10 @@ pub(super) fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut 
     part(kind, &row[step..], row, &above[step..], above, rest);
 }
 
-/// Filters the bytes of `row`, whose left, upper and upper left neighbours have the same indices in `left`, `above` and `corner`.
+/// Filters the bytes of `row`.
+///
+/// Their left, upper and upper left neighbours have the same indices in `left`, `above` and
+/// `corner`.
 #[inline(always)]
 fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mut [u8]) {
     let length = row.len();
@@ -81,7 +86,7 @@ fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mu
             })
         };
     }
-    // The kind is a constant in each loop, so that the loop can be vectorized.
+    // The kind is a constant in each loop, which lets the loop be vectorized.
     match kind {
         SUB => by!(SUB),
         UP => by!(UP),
@@ -91,7 +96,7 @@ fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mu
     }
 }
 
-/// Returns what a filter predicts for a byte.
+/// Returns the prediction of a byte by a filter.
 #[inline(always)]
 pub(super) fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     match kind {
@@ -103,9 +108,11 @@ pub(super) fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     }
 }
 
-/// Returns the one of the three that is closest to left + above - corner, or the first of these if two are equally close. That is the lower
-/// (or higher) one of the first two where the corner is at least twice as near to the other one, or beyond it, and otherwise the corner. (A
-/// variant of <https://github.com/nothings/stb/blob/master/stb_image.h>'s that needs no more than bytes.)
+/// Returns the one of three that is closest to left + above - corner, or the first of equals.
+///
+/// That is the lower (or higher) one of the first two where the corner is at least twice as near to
+/// the other one, or beyond it, and otherwise the corner. (A variant of
+/// <https://github.com/nothings/stb/blob/master/stb_image.h>'s that needs no more than bytes.)
 #[inline(always)]
 fn paeth(left: u8, above: u8, corner: u8) -> u8 {
     let to_high = left.max(above).saturating_sub(corner);

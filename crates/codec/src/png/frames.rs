@@ -1,5 +1,7 @@
-//! The frames of an animated PNG (PNG third edition, section 11.3.6). The `png` crate decodes each as a picture of its own: it confuses rows of
-//! interlaced frames that are narrower than the picture, and refuses a first frame that is smaller.
+//! The frames of an animated PNG (PNG third edition, section 11.3.6).
+//!
+//! The `png` crate decodes each as a picture of its own: it confuses rows of interlaced frames that
+//! are narrower than the picture, and refuses a first frame that is smaller.
 
 use std::io::{Cursor, Write};
 
@@ -23,9 +25,9 @@ const CONTROL: [u8; 4] = *b"acTL";
 const FRAME_CONTROL: [u8; 4] = *b"fcTL";
 /// The data of frames but the first.
 const FRAME_DATA: [u8; 4] = *b"fdAT";
-/// The data of the picture that readers without animation show, and of the first frame if its control precedes them.
+/// The data of the default picture, and of the first frame if its control precedes them.
 const IMAGE_DATA: [u8; 4] = *b"IDAT";
-/// What else each frame is decoded with.
+/// Chunks that are shared by all frames for decoding.
 const SHARED: [[u8; 4]; 3] = [*b"IHDR", *b"PLTE", *b"tRNS"];
 
 /// The frames of a PNG.
@@ -41,7 +43,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Finds the frames; `None` if the file is no animation, which is so too if it has no frames or is called one only behind its picture.
+    /// Finds the frames; `None` if the file is not an animation.
+    ///
+    /// It is not if it has no frames, or is declared one only after its picture.
     pub(super) fn find(chunks: &Chunks<'_>) -> Result<Option<Self>, CodecError> {
         let Some(control) = chunks.animation_control else { return Ok(None) };
         let &[c0, c1, c2, c3, p0, p1, p2, p3] = control else {
@@ -80,8 +84,10 @@ impl Frames {
         Ok(Some(Self { animation: Animation { delays, plays }, frame, stacked, longest }))
     }
 
-    /// Returns the bytes of heap for the canvas and a copy of it, for a frame as it is stored and as colours, for what decoding it takes, for a
-    /// copy of it, and for delays.
+    /// Returns the bytes of heap for decoding.
+    ///
+    /// They are the canvas and a copy of it, a frame as it is stored and as colours, the memory for
+    /// decoding it, a copy of it, and delays.
     pub(super) fn heap_bytes(&self) -> u64 {
         (2 * Canvas::HEAP + 3 * 4) * self.frame.pixels() + self.longest as u64 + self.animation.bytes()
     }
@@ -115,7 +121,7 @@ impl Frames {
     }
 }
 
-/// Returns whether chunks of a kind decide what the frames are.
+/// Returns whether chunks of a kind affect the frames.
 fn is_used(kind: [u8; 4]) -> bool {
     SHARED.contains(&kind) || [IMAGE_DATA, FRAME_CONTROL, FRAME_DATA].contains(&kind)
 }
@@ -131,7 +137,7 @@ struct Control {
     place: Place,
     delay: Delay,
     disposal: Disposal,
-    /// Whether it is mixed with what is behind it.
+    /// Whether it is mixed with the pixels below it.
     over: bool,
 }
 
@@ -166,7 +172,7 @@ impl Control {
 /// A file of one frame after the other.
 struct Still {
     bytes: Vec<u8>,
-    /// Where the data of the frame begin.
+    /// The offset of the frame's data.
     data: usize,
     /// The width and height of the picture.
     picture: (u32, u32),
@@ -177,7 +183,7 @@ struct Still {
 }
 
 impl Still {
-    /// Where the width and the height are.
+    /// The place of the width and the height.
     const SIDES: std::ops::Range<usize> = 16..24;
 
     /// Makes a file without data.
@@ -251,7 +257,7 @@ fn read(file: &[u8], limits: Limits, stored: &mut Vec<u8>, colours: &mut Vec<u8>
     reader.finish().map_err(decode_error)
 }
 
-/// Writes frames of this layout, which lie below each other, with what tells how they are played.
+/// Writes frames of this layout, which lie below each other, with the chunks of an animation.
 pub(super) fn write<W: Write>(
     animation: &Animation,
     frame: &Layout,

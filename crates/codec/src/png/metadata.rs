@@ -10,11 +10,15 @@ use crate::metadata::{Metadata, Resolution, strip_exif_prefix};
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
 
-/// More bytes than any profile or XMP packet has. A few compressed bytes may claim any number, and unpacking them takes time.
+/// More bytes than any profile or XMP packet has.
+///
+/// A few compressed bytes may claim any number, and unpacking them takes time.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The metadata as they are in the file, only from the first chunk of each kind: there should be no others, and decompressing any number of
-/// them could take any time. As in other programs, a damaged chunk counts as no metadata.
+/// The metadata as they are in the file, only from the first chunk of each kind.
+///
+/// There should be no others, and decompressing any number of them could take any time. As in other
+/// programs, a damaged chunk counts as missing.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     icc: Option<Data<'a>>,
@@ -66,7 +70,9 @@ enum Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// Unpacks compressed data to learn their length. `what` they are is told if they have too many bytes; `None` if they are damaged.
+    /// Unpacks compressed data to learn their length; `None` if they are damaged.
+    ///
+    /// `what` names them in the error for too many bytes.
     fn deflated(compressed: &'a [u8], what: &str) -> Option<Result<Self, String>> {
         let mut unpacked = ZlibDecoder::new(compressed).take(MAX_BYTES + 1);
         let bytes = io::copy(&mut unpacked, &mut io::sink()).ok()?;
@@ -93,18 +99,24 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Returns the content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.
+/// Returns the content of an iTXt chunk with an XMP packet.
+///
+/// Keyword, not compressed, no language, no translated keyword.
 pub(super) fn xmp_chunk(xmp: &[u8]) -> Vec<u8> {
     [XMP_KEYWORD, &[0; 5], xmp].concat()
 }
 
-/// Finds the profile of an iCCP chunk: a name, the compression method (there is only one), and the compressed profile.
+/// Finds the profile of an iCCP chunk.
+///
+/// It has a name, the compression method (there is only one), and the compressed profile.
 fn icc(content: &[u8]) -> Option<Result<Data<'_>, String>> {
     let (_, behind) = split_at_zero(content)?;
     Data::deflated(behind.strip_prefix(&[0])?, "colour profile")
 }
 
-/// Finds the packet of an iTXt chunk: keyword, compression flag and method, language, translated keyword, text.
+/// Finds the packet of an iTXt chunk.
+///
+/// It has a keyword, compression flag and method, language, translated keyword, and text.
 fn xmp(content: &[u8]) -> Option<Result<Data<'_>, String>> {
     let (_, behind) = split_at_zero(content)?;
     let (&[compressed, method], behind) = behind.split_first_chunk()?;
@@ -140,7 +152,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Reads what was found, and compares its length with what was told before.
+    /// Reads the data that were found, and compares their length with the announced one.
     fn read(found: Option<Result<Data<'_>, String>>) -> Option<Vec<u8>> {
         let data = found?.unwrap();
         let bytes = data.read()?;

@@ -1,4 +1,4 @@
-//! Decodes pictures that are stored row after row, from compressed image data to pixels.
+//! Decoding of pictures that are stored row after row, from compressed image data to pixels.
 
 use std::slice::ChunksMut;
 
@@ -8,26 +8,29 @@ use super::chunks::ImageData;
 use super::unfilter;
 use crate::inflate::damage;
 
-/// How far back a match may reach (RFC 1951).
+/// The longest reach of a match (RFC 1951).
 pub(super) const WINDOW: usize = 32 << 10;
-/// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
+/// Bytes of filtered rows that are unfiltered at a time, unless one row is longer.
+///
+/// They are a fraction of the second-level cache.
 const STRIP: usize = 64 << 10;
 /// Room for filtered rows; when it is used up, the data still needed is moved to the front.
 const ROOM: usize = 4 * STRIP;
 
-/// Why a picture is not complete.
+/// The message about a picture that is not complete.
 pub(super) const INCOMPLETE: &str = "its image data ends before its last row";
 
 /// Decodes the pixels into `slot`: rows of `bytes` bytes, pixels of `step` bytes.
 ///
 /// # Errors
 ///
-/// Says what is wrong with the data.
+/// The damage of the data, in words.
 pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut [u8]) -> Result<(), String> {
     let zeros = vec![0; bytes];
     let mut rows = Rows::new((bytes, step), &zeros, &[], slot);
     let mut decompressor = Decompressor::new();
-    // The checksums of the chunks are verified, and the rows may be complete before the end of the stream.
+    // The checksums of the chunks are verified, and the rows may be complete before the end of the
+    // stream.
     decompressor.ignore_adler32();
     for mut part in data {
         while !part.is_empty() && !rows.are_complete() && !decompressor.is_done() {
@@ -38,7 +41,7 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
             rows.advance(filled + written)?;
         }
     }
-    // The decompressor may still hold what it has read.
+    // The decompressor may still hold data that it has read.
     while !rows.are_complete() && !decompressor.is_done() {
         let (out, filled) = rows.room();
         let (_, written) = decompressor.read(&[], out, filled, false).map_err(|error| damaged(&error))?;
@@ -57,22 +60,23 @@ fn damaged(error: &DecompressionError) -> String {
 /// The rows of a picture as they come out of a stream, filtered, and on their way into the slot.
 pub(super) struct Rows<'s> {
     step: usize,
-    /// The bytes of so many filtered rows as are unfiltered at a time.
+    /// The bytes of the filtered rows that are unfiltered at a time.
     strip: usize,
-    /// What has been decompressed, as far back as matches may reach, and room for more.
+    /// The decompressed data, as far back as matches may reach, and room for more.
     window: Vec<u8>,
     filled: usize,
-    /// How much of it has been unfiltered.
+    /// The number of its bytes that have been unfiltered.
     unfiltered: usize,
-    /// How much is still to come.
+    /// The number of bytes still to come.
     left: usize,
     above: &'s [u8],
     slot: ChunksMut<'s, u8>,
 }
 
 impl<'s> Rows<'s> {
-    /// Begins with rows of so many bytes, pixels of `step` bytes, below the row `above`, or zeros. `before` is what was decompressed before, as far back
-    /// as matches may reach.
+    /// Begins with rows of so many bytes, pixels of `step` bytes, below the row `above`, or zeros.
+    ///
+    /// `before` are the data decompressed before, as far back as matches may reach.
     pub(super) fn new(
         (bytes, step): (usize, usize),
         above: &'s [u8],
@@ -89,7 +93,7 @@ impl<'s> Rows<'s> {
         Self { step, strip, window, filled, unfiltered: filled, left, above, slot }
     }
 
-    /// Returns what was decompressed last, as far back as matches may reach.
+    /// Returns the data decompressed last, as far back as matches may reach.
     pub(super) fn last(&self) -> &[u8] {
         &self.window[self.filled.saturating_sub(WINDOW)..self.filled]
     }
@@ -98,8 +102,10 @@ impl<'s> Rows<'s> {
         self.left == 0
     }
 
-    /// Returns what has been decompressed, with room for more, and how much it is. There is always room until the rows are complete: what is
-    /// kept is a window or less than a strip, and there is room for both.
+    /// Returns the decompressed data, with room for more, and their length.
+    ///
+    /// There is always room until the rows are complete: the part that is kept is a window or less
+    /// than a strip, and there is room for both.
     pub(super) fn room(&mut self) -> (&mut [u8], usize) {
         let needed = WINDOW.max(self.filled - self.unfiltered);
         if self.window.len() - self.filled < STRIP && needed < self.filled {
@@ -112,7 +118,7 @@ impl<'s> Rows<'s> {
         (&mut self.window[..end], self.filled)
     }
 
-    /// Unfilters what can be unfiltered when so much has been decompressed.
+    /// Unfilters all rows that are ready when `filled` bytes have been decompressed.
     pub(super) fn advance(&mut self, filled: usize) -> Result<(), String> {
         self.left -= filled - self.filled;
         self.filled = filled;
@@ -156,7 +162,7 @@ mod tests {
         stream
     }
 
-    /// Splits the stream into IDAT chunks of the given sizes, over and over, and puts a chunk of another kind behind them.
+    /// Splits the stream into IDAT chunks of these sizes, over and over, and adds another chunk.
     fn chunks(mut stream: &[u8], sizes: &[usize]) -> Vec<u8> {
         let mut chunks = Vec::new();
         let mut push = |kind: &[u8; 4], content: &[u8]| {

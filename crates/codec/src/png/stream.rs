@@ -1,6 +1,8 @@
-//! The image data of a PNG, as a zlib stream (RFC 1950) of pieces of rows. Each piece is filtered and compressed separately, by an idle core
-//! if there is one, and ends on a byte boundary. The picture alone decides where pieces begin, so the stream is the same for any number of
-//! cores.
+//! The image data of a PNG, as a zlib stream (RFC 1950) of pieces of rows.
+//!
+//! Each piece is filtered and compressed separately, by an idle core if there is one, and ends on a
+//! byte boundary. The picture alone decides where pieces begin: the stream is the same for any
+//! number of cores.
 
 use std::ops::Range;
 
@@ -77,7 +79,7 @@ impl Division {
 }
 
 impl<'p> Rows<'p> {
-    /// Takes rows of which the first has this number.
+    /// Takes rows, with the number of the first.
     pub(super) fn new(division: Division, first: usize, pixels: &'p [u8]) -> Self {
         Self { pixels, first, division, zeros: vec![0; division.row] }
     }
@@ -90,8 +92,9 @@ impl<'p> Rows<'p> {
         if number == 0 { &self.zeros } else { self.row(number - 1) }
     }
 
-    /// Compresses the pieces that these rows are, with the help of idle cores, and passes each to `put`. There must also be the rows
-    /// that these depend on.
+    /// Compresses the pieces in these rows, with the help of idle cores, and passes each to `put`.
+    ///
+    /// There must also be the rows that these depend on.
     pub(super) fn compress<E>(
         &self,
         rows: Range<usize>,
@@ -192,7 +195,8 @@ impl<'p> Press<'p> {
         }
         let first = piece.start == 0;
         match &mut self.method {
-            // The zlib header states a window of 32 KiB and the level: the fastest here, the default below.
+            // The zlib header states a window of 32 KiB and the level: the fastest here, the
+            // default below.
             Method::Alone(_) if first => self.out.push(&[0x78, 0x01]),
             Method::Alone(_) => {}
             Method::Zlib(zlib) => {
@@ -204,7 +208,7 @@ impl<'p> Press<'p> {
         }
     }
 
-    /// Compresses the strip; `last` tells whether it is the last one of the picture.
+    /// Compresses the strip; `last` is whether it is the last one of the picture.
     fn compress(&mut self, last: bool) {
         match &mut self.method {
             Method::Alone(deflater) => deflater.blocks(&self.strip, 2 * STRIP, last, &mut self.out),
@@ -220,7 +224,7 @@ impl<'p> Press<'p> {
     }
 }
 
-/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` part by part.
+/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` in parts.
 pub(super) fn write<E>(
     layout: &Layout,
     pixels: &[u8],
@@ -237,8 +241,10 @@ pub(super) fn write<E>(
     })
 }
 
-/// Returns the Adler-32 checksum of two parts together, from the checksums `first` and `second` of each; the second part has `length` bytes
-/// (RFC 1950, section 8.2: sums that start at 1, and sums of these sums).
+/// Returns the Adler-32 checksum of two parts together, from the checksums of each.
+///
+/// The second part has `length` bytes (RFC 1950, section 8.2: sums that start at 1, and sums of
+/// these sums).
 pub(super) fn combined(first: u32, second: u32, length: usize) -> u32 {
     const BASE: u64 = 65521;
     let [(first, first_sums), (second, second_sums)] =

@@ -1,7 +1,8 @@
-//! Undoes the filters of rows (PNG third edition, section 9), several rows at a time.
+//! The reverse of the filters of rows (PNG third edition, section 9), for several rows at a time.
 //!
-//! A pixel depends on the one to its left, so the pixels of a row can only be undone one after the other. But where each row is one pixel
-//! behind the row above it, the pixels on that diagonal do not depend on each other, and are undone together, as lanes of a vector.
+//! A pixel depends on the one to its left: the pixels of a row can only be undone one after the
+//! other. But where each row is one pixel later than the row above it, the pixels on that diagonal
+//! do not depend on each other, and are undone together, as lanes of a vector.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +14,9 @@ use super::filter::{AVERAGE, NONE, PAETH, SUB, UP, predicted};
 #[derive(Debug, PartialEq)]
 pub(super) struct UnknownFilter;
 
-/// Returns whether this processor undoes several rows at once. Where it does not, the `png` crate is as fast.
+/// Returns whether this processor undoes several rows at once.
+///
+/// Where it does not, the `png` crate is as fast.
 pub(super) fn is_fast() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -28,8 +31,10 @@ pub(super) fn is_fast() -> bool {
 /// The most rows that are undone at once.
 pub(super) const GROUP: usize = 4;
 
-/// Undoes the filters of the rows in `filtered`, each behind its filter type, and writes them to `rows`. `above` is the row before them, or
-/// zeros, and as long as each row; `step` is the number of bytes per pixel.
+/// Undoes the filters of the rows in `filtered`, each after its filter type, into `rows`.
+///
+/// `above` is the row before them, or zeros, and as long as each row; `step` is the number of bytes
+/// per pixel.
 pub(super) fn undo(filtered: &[u8], step: usize, above: &[u8], rows: &mut [u8]) -> Result<(), UnknownFilter> {
     match step {
         1 => groups::<1, 1, 4>(filtered, above, rows),
@@ -47,7 +52,7 @@ fn marked(filtered: &[u8], bytes: usize) -> impl Iterator<Item = (&u8, &[u8])> {
     filtered.chunks(bytes + 1).map(|row| row.split_first().expect("a row has a mark"))
 }
 
-/// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written `N` bytes at a time.
+/// Undoes groups of `K` rows with pixels of `B` bytes, read and written `N` bytes at a time.
 fn groups<'r, const B: usize, const N: usize, const K: usize>(
     filtered: &[u8],
     mut above: &'r [u8],
@@ -61,7 +66,8 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
         let chained = marked(filtered, bytes).filter(|(kind, _)| ![NONE, UP].contains(kind)).count();
         if is_fast() && rows.len() == K * bytes && bytes > K * B && chained > 1 {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the processor has the instructions that the function is compiled for, as `is_fast` has found.
+            // SAFETY: the processor has the instructions that the function is compiled for, as
+            // `is_fast` has found.
             unsafe {
                 diagonals::group::<B, N, K>(filtered, above, rows);
             };
@@ -77,7 +83,7 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
     Ok(())
 }
 
-/// Undoes the filter of some bytes of a row whose earlier bytes are done already.
+/// Undoes the filter of some bytes of a row, after all bytes before them.
 #[inline(always)]
 fn part<const B: usize>(kind: u8, filtered: &[u8], above: &[u8], row: &mut [u8], bytes: Range<usize>) {
     for at in bytes {
@@ -93,8 +99,10 @@ mod diagonals {
 
     use super::*;
 
-    /// Undoes `K` rows at once, which must be longer than `K` pixels of `B` bytes. A lane has 16 / `K` bytes, of which `N` are read and
-    /// written: where these are more than a pixel, the next pixel overwrites the excess.
+    /// Undoes `K` rows at once, which must be longer than `K` pixels of `B` bytes.
+    ///
+    /// A lane has 16 / `K` bytes, of which `N` are read and written: where these are more than a
+    /// pixel, the next pixel overwrites the excess.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn group<const B: usize, const N: usize, const K: usize>(
@@ -104,7 +112,8 @@ mod diagonals {
     ) {
         let bytes = above.len();
         let kinds: [u8; K] = from_fn(|row| filtered[row * (bytes + 1)]);
-        // Before the last row can begin, and after the first row has ended, the diagonals do not meet every row.
+        // Before the last row can begin, and after the first row has ended, the diagonals do not
+        // meet every row.
         edges::<B, K>(filtered, above, rows, |row| 0..(K - 1 - row) * B);
         if kinds == [PAETH; K] {
             middle::<B, N, K, true>(kinds, filtered, above, rows);
@@ -153,7 +162,8 @@ mod diagonals {
         });
         let (mut left, mut over) = (lanes(lefts), lanes(corners));
 
-        // All rows begin at that diagonal, and end where the first row has only its last pixel left.
+        // All rows begin at that diagonal, and end where the first row has only its last pixel
+        // left.
         let length = bytes - K * B - B + N;
         let above = &above[(K - 1) * B..][..length];
         let filtered: [&[u8]; K] =
@@ -165,7 +175,8 @@ mod diagonals {
         let mut at = 0;
         while at + N <= length {
             let corner = over;
-            // SAFETY: at + N is at most `length`, which is the length of each slice that is read here or written below.
+            // SAFETY: at + N is at most `length`, which is the length of each slice that is read
+            // here or written below.
             let read = |row: &[u8]| word(unsafe { row.get_unchecked(at..at + N) });
             over = shifted::<K>(left, read(above));
             let words = gathered(filtered.map(read));
@@ -227,7 +238,8 @@ mod diagonals {
     #[target_feature(enable = "avx2")]
     fn paeth(filtered: __m128i, left: __m128i, above: __m128i, corner: __m128i) -> __m128i {
         let (low, high) = (_mm_min_epu8(left, above), _mm_max_epu8(left, above));
-        // How far the corner is from each, or 0 where it is beyond it: as in [`super::super::filter::paeth`].
+        // How far the corner is from each, or 0 where it is beyond it: as in
+        // [`super::super::filter::paeth`].
         let (to_high, to_low) = (_mm_subs_epu8(high, corner), _mm_subs_epu8(corner, low));
         let none = _mm_setzero_si128();
         let is_low = _mm_cmpeq_epi8(_mm_subs_epu8(to_high, _mm_subs_epu8(to_low, to_high)), none);
@@ -236,7 +248,9 @@ mod diagonals {
         _mm_add_epi8(down, _mm_and_si128(to_high, is_high))
     }
 
-    /// Undoes lanes with different filters. All but the average are Paeth's with some neighbours set to 0.
+    /// Undoes lanes with different filters.
+    ///
+    /// All but the average are Paeth's with some neighbours set to 0.
     struct Filters {
         /// All bits of the lanes that use the left, upper and upper left neighbour.
         left: __m128i,

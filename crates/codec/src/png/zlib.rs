@@ -1,19 +1,25 @@
-//! Compression by zlib, which searches for matches, in pieces that begin and end on a byte boundary.
+//! Compression by zlib, with its search for matches, in pieces of whole bytes.
 
 use flate2::{Compress, Compression, FlushCompress};
 
 use crate::output::Output;
 
-/// How far back a match may reach (RFC 1951).
+/// The longest reach of a match (RFC 1951).
 pub(super) const WINDOW: usize = 32 << 10;
-/// Bytes of output that zlib may write at once. It is always the same number, as the compressed data depends on it.
+/// Bytes of output that zlib may write at once.
+///
+/// It is always the same number, as the compressed data depend on it.
 const ROOM: usize = 64 << 10;
 
-/// Compresses one piece of a stream. It is never reused, so that no other piece can influence the output.
+/// Compresses one piece of a stream.
+///
+/// It is never reused, lest another piece influence the output.
 pub(super) struct Zlib(Compress);
 
 impl Zlib {
-    /// Begins a piece, at one of zlib's levels. Matches may reach into the last [`WINDOW`] bytes of `before`, the data in front of the
+    /// Begins a piece, at one of zlib's levels.
+    ///
+    /// Matches may reach into the last [`WINDOW`] bytes of `before`, the data in front of the
     /// piece.
     pub(super) fn new(level: u32, before: &[u8]) -> Self {
         let mut compress = Compress::new(Compression::new(level), false);

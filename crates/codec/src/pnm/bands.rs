@@ -1,4 +1,4 @@
-//! The bands of a picture that is too large to be in memory as a whole, which are written to their places as they come.
+//! The bands of a picture too large for memory, written to their places as they come.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ pub(crate) struct Bands {
     pub(crate) rows: BandRows,
 }
 
-/// Where a band is.
+/// The place of a band.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(super) first: u32,
@@ -32,7 +32,7 @@ impl Bands {
 #[derive(Debug)]
 pub(crate) struct Writer {
     rows: BandRows,
-    /// How many bands are written.
+    /// The number of bands that are written.
     written: AtomicUsize,
 }
 
@@ -41,7 +41,9 @@ impl Writer {
         Self { rows, written: AtomicUsize::new(0) }
     }
 
-    /// Writes a band to its place in an empty file. Returns the bytes of the file once it is complete.
+    /// Writes a band to its place in an empty file.
+    ///
+    /// Returns the bytes of the file once it is complete.
     pub(crate) fn write(
         &self,
         index: usize,

@@ -2,7 +2,7 @@
 
 use equalize::{Depth, Layout, Pixel};
 
-/// How the pixels are stored behind the header.
+/// The storage of the pixels after the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raster {
     /// One or two bytes per sample, big-endian (P5, P6, P7).
@@ -15,7 +15,7 @@ pub(super) enum Raster {
     TextBits,
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) layout: Layout,
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
         Ok(&rest[..length])
     }
 
-    /// Reads the next number, but not the byte after it: white space, or the beginning of a comment.
+    /// Reads the next number, but not the byte after it: white space, or the start of a comment.
     fn number(&mut self) -> Parsed<u64> {
         let start = self.at + blank(self.bytes.get(self.at..).unwrap_or_default());
         let rest = self.bytes.get(start..).unwrap_or_default();
@@ -139,7 +139,7 @@ impl<'a> Fields<'a> {
         text.and_then(|text| text.parse().ok()).ok_or("a header field is not a whole number")
     }
 
-    /// Reads the white space that ends the header: one byte, or a comment with the line end behind it.
+    /// Reads the white space that ends the header: one byte, or a comment with its line end.
     fn end(&mut self) -> Parsed<()> {
         let mut byte = self.next();
         if byte == Some(b'#') {

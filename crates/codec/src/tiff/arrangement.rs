@@ -1,16 +1,19 @@
-//! Descriptions of how the samples are arranged, by tifffile as JSON and by microscopes as OME-XML
-//! (<https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html>). Readers go by them rather than by the tags.
+//! Descriptions of how the samples are arranged, by tifffile as JSON and by microscopes as OME-XML.
+//!
+//! Source of the latter:
+//! <https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html>. Readers go by
+//! them rather than by the tags.
 
 use std::str;
 
 use serde::Deserialize;
 
-/// What tifffile says of the pictures in a file.
+/// The fields of tifffile's description of the pictures in a file.
 #[derive(Deserialize)]
 pub(super) struct Series {
-    /// The sizes of the array that the samples of all pictures are.
+    /// The sizes of the array of all pictures' samples.
     pub(super) shape: Vec<u64>,
-    /// What its dimensions are, a letter each.
+    /// Its dimensions, a letter each.
     #[serde(default)]
     pub(super) axes: String,
     /// Whether pictures follow the first one without a page of their own.
@@ -18,16 +21,16 @@ pub(super) struct Series {
     pub(super) truncated: bool,
 }
 
-/// What becomes different when the picture is written.
+/// Changes between the picture that is read and the one that is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     /// The samples of a pixel, before and after.
     pub(super) samples: (usize, usize),
-    /// Whether the samples were in planes, and are no more.
+    /// Whether the samples were in planes, and are together in the output.
     pub(super) planes: bool,
     /// Whether 16-bit samples become 8-bit.
     pub(super) reduced: bool,
-    /// Whether samples that were no levels become levels.
+    /// Whether samples that were not levels become levels.
     pub(super) to_levels: bool,
     /// Whether samples keep the number of their levels.
     pub(super) keeps_levels: bool,
@@ -41,10 +44,12 @@ impl Change {
     }
 }
 
-/// What comes before the number of bits of a sample that are used.
+/// The text before the number of used bits of a sample.
 const BITS: &str = "SignificantBits=\"";
 
-/// More bytes than tifffile's description of one picture has. Once read, JSON may take many times its length.
+/// More bytes than tifffile's description of one picture has.
+///
+/// Once read, JSON may take many times its length.
 const MAX_JSON: usize = 1 << 20;
 
 /// Reads tifffile's description.
@@ -54,7 +59,7 @@ pub(super) fn series(text: &[u8]) -> Option<Series> {
     if text.starts_with(b"{") && text.len() <= MAX_JSON { serde_json::from_slice(text).ok() } else { None }
 }
 
-/// Returns a description without what becomes false in it; `None` if nothing else is in it.
+/// Returns a description without the parts that become false; `None` if there is no other part.
 pub(super) fn description(text: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     if is_ome(&text) {
         if change.leaves { None } else { ome(text, change) }
@@ -65,7 +70,9 @@ pub(super) fn description(text: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     }
 }
 
-/// Takes the array's shape out of tifffile's description. Old versions wrote nothing else, and that as Python instead of JSON.
+/// Removes the array's shape from tifffile's description.
+///
+/// Old versions wrote the shape alone, and as Python instead of JSON.
 fn without_shape(text: Vec<u8>) -> Option<Vec<u8>> {
     if text.starts_with(b"shape=(") {
         return None;
@@ -90,7 +97,7 @@ pub(super) fn is_ome(text: &[u8]) -> bool {
     content.starts_with(b"<") && content.ends_with(b"OME>")
 }
 
-/// Returns how many bits of a sample are used, as OME-XML says of the pictures of a file; nothing if they differ.
+/// Returns the number of used bits of all samples in OME-XML; `None` if they differ.
 pub(super) fn significant_bits(xml: &[u8]) -> Option<u32> {
     let all = str::from_utf8(xml).ok()?.split(BITS).skip(1).map(|rest| rest.split('"').next()?.parse().ok());
     let all: Option<Vec<u32>> = all.collect();
@@ -98,7 +105,7 @@ pub(super) fn significant_bits(xml: &[u8]) -> Option<u32> {
     rest.iter().all(|other| other == first).then_some(*first)
 }
 
-/// Returns whether OME-XML tells of pictures in several files.
+/// Returns whether OME-XML describes pictures in several files.
 pub(super) fn has_several_files(xml: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(xml) else { return false };
     let mut names = text.split(" FileName=\"").skip(1).filter_map(|rest| rest.split('"').next());
@@ -111,7 +118,9 @@ pub(super) fn is_elsewhere(xml: &[u8]) -> bool {
     str::from_utf8(xml).is_ok_and(|text| elements(text).any(|element| is_of(element, "BinaryOnly")))
 }
 
-/// Corrects the elements about pixels and channels. Returns `None` if the samples of a pixel change and are not one channel.
+/// Corrects the elements about pixels and channels.
+///
+/// Returns `None` if the samples of a pixel change and are not one channel.
 fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     let Ok(text) = str::from_utf8(&xml) else { return (!change.is_of_samples()).then_some(xml) };
     let [size, samples] = ["SizeC", "SamplesPerPixel"]
@@ -131,7 +140,9 @@ fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     Some(corrected.collect::<String>().into_bytes())
 }
 
-/// Returns whether all samples of a pixel are one channel, in every picture of OME-XML. The attributes state the number of samples.
+/// Returns whether all samples of a pixel are one channel, in every picture of OME-XML.
+///
+/// The attributes state the number of samples.
 fn is_one_channel(xml: &str, size: &str, samples: &str) -> bool {
     let [of_pixels, of_channels] = ["Pixels", "Channel"]
         .map(|name| elements(xml).filter(|element| is_of(element, name)).collect::<Vec<_>>());
@@ -140,7 +151,7 @@ fn is_one_channel(xml: &str, size: &str, samples: &str) -> bool {
         && of_channels.iter().all(|element| element.contains(samples))
 }
 
-/// Returns the elements with what follows each, without the `<` that begins them.
+/// Returns the elements with the text after each, without the `<` that begins them.
 pub(super) fn elements(xml: &str) -> impl Iterator<Item = &str> {
     xml.split_inclusive('<')
 }
@@ -167,8 +178,10 @@ pub(super) fn attribute<'e>(element: &'e str, name: &str) -> Option<&'e str> {
     found.next()
 }
 
-/// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in
-/// little-endian order, and the samples of a pixel together.
+/// Corrects the attributes of an element about pixels to those of the output.
+///
+/// It has whole bytes, all of their bits used by the new contrast, in little-endian order, and the
+/// samples of a pixel together.
 fn pixels(element: &str, change: Change) -> String {
     let mut element = element
         .replace("Type=\"bit\"", "Type=\"uint8\"")

@@ -1,5 +1,7 @@
-//! A TIFF's pictures that are too large to be in memory as a whole: each is read in bands of rows, which are written like the pages of a stack, but
-//! make one picture again. If there are several, all are cut in the same way.
+//! Bands of a TIFF's pictures that are too large to be in memory as a whole.
+//!
+//! Each is read in bands of rows, which are written like the pages of a stack, but make one picture
+//! again. If there are several, all are cut in the same way.
 
 use std::sync::Arc;
 
@@ -21,12 +23,12 @@ use crate::reader::Reader;
 #[derive(Debug)]
 pub(crate) struct Bands {
     pictures: Vec<Picture>,
-    /// Of which channel the pictures are, if there are several.
+    /// The channels of the pictures, if there are several.
     order: Option<Order>,
     first_page: FirstPage,
     big: bool,
     shape: CutShape,
-    /// How each picture is cut.
+    /// The cut of each picture.
     pub(crate) rows: BandRows,
     pyramid: Pyramid,
 }
@@ -36,13 +38,16 @@ pub(crate) struct Bands {
 struct Picture {
     /// The offset of its directory.
     directory: u64,
-    /// How levels are spread over all of its bands, if samples are no levels.
+    /// The spread of levels over all of its bands, if samples are not levels.
     spread: Arc<SharedSpread>,
 }
 
 impl Bands {
-    /// Returns the bands of pictures like this one, whose directories are at these offsets, if it is large enough for that and can be cut: a strip or
-    /// tile that is compressed is decoded as a whole.
+    /// Returns the bands of pictures like this one, with directories at these offsets.
+    ///
+    /// `None` unless it is large enough and can be cut.
+    ///
+    /// A compressed strip or tile is decoded as a whole.
     pub(super) fn of(
         (header, pyramid): (&Header, &Pyramid),
         (directories, order): (&[u64], Option<Order>),
@@ -62,7 +67,7 @@ impl Bands {
         Some(Self { pictures, order, first_page, big, shape, rows, pyramid })
     }
 
-    /// Returns whether all pictures are of the kind of the first, which has this header, so that they are cut in the same way.
+    /// Returns whether all pictures are like the first, with this header, and can be cut like it.
     pub(super) fn are_alike(
         &self,
         file: &mut Reader<'_>,
@@ -90,13 +95,13 @@ impl Bands {
         self.pictures.len()
     }
 
-    /// Returns of which channel a band is; `None` if that is not told.
+    /// Returns the channel of a band; `None` if it is not known.
     pub(crate) fn channel(&self, index: usize) -> Option<usize> {
         let picture = index / self.rows.count();
         self.order.as_ref().map_or(Some(0), |order| order.channel(picture).map(|channel| channel as usize))
     }
 
-    /// Returns where a band is.
+    /// Returns the place of a band.
     pub(crate) fn place(&self, index: usize) -> Place {
         let (picture, band) = (&self.pictures[index / self.rows.count()], index % self.rows.count());
         let (first, count) = (self.rows.first_row(band), self.rows.rows(band));
@@ -105,7 +110,7 @@ impl Bands {
         Place { directory, part, channel: 0, channels: Channels::ONE, first_page }
     }
 
-    /// Returns what makes pictures of the bands.
+    /// Returns a writer that makes pictures of the bands.
     pub(crate) fn writer(&self) -> Writer {
         Writer::of_bands(self.rows, self.pictures(), &self.pyramid, self.big)
     }

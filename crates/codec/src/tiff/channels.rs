@@ -1,5 +1,6 @@
-//! Pages whose samples are channels that are no colours: those of a microscope, the bands of a satellite. Each channel is a picture by itself, and
-//! a page of the file like those that have a directory.
+//! Pages with channels that are not colours, as of a microscope or a satellite.
+//!
+//! Each channel is a picture by itself, and a page of the file like those that have a directory.
 
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, EACH_CHANNEL};
@@ -8,7 +9,7 @@ use super::method::Method;
 use super::samples::{Colours, MAX_BEHIND};
 use super::{pages, tags};
 
-/// How many channels the samples of a page are, and how they lie.
+/// The number of channels in a page's samples, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Channels {
     pub(super) count: usize,
@@ -20,7 +21,9 @@ impl Channels {
     /// A picture with colours, or gray.
     pub(super) const ONE: Self = Self { count: 1, planar: false };
 
-    /// Returns the channels of a page of so many samples. Colours with whatever is behind them are one, and so is gray with alpha.
+    /// Returns the channels of a page of so many samples.
+    ///
+    /// Colours with the samples after them are one channel, and so is gray with alpha.
     ///
     /// # Errors
     /// If they are interleaved and cannot be taken apart.
@@ -45,7 +48,7 @@ impl Channels {
         Ok(channels)
     }
 
-    /// Returns how many samples further the next one of the same channel is.
+    /// Returns the distance in samples between two of the same channel.
     pub(super) const fn stride(self) -> usize {
         if self.planar { 1 } else { self.count }
     }
@@ -58,7 +61,7 @@ fn check_interleaved(channels: usize, method: Method) -> Result<(), CodecError> 
         return Err(CodecError::unsupported(of_channels + " that are compressed as pixels", EACH_CHANNEL));
     }
     if method == Method::Jpeg && channels == 3 {
-        // Some writers convert three channels, and leave no tag that says so.
+        // Some writers convert three channels, without a tag about it.
         return Err(CodecError::unsupported(of_channels + " in JPEG (which may be YCbCr)", EACH_CHANNEL));
     }
     if channels > MAX_BEHIND + 1 {
@@ -67,7 +70,9 @@ fn check_interleaved(channels: usize, method: Method) -> Result<(), CodecError> 
     Ok(())
 }
 
-/// Puts the samples of one channel, of `bytes` bytes each, into a row. There are `stride` samples of a pixel, of which it is number `channel`.
+/// Puts the samples of one channel, of `bytes` bytes each, into a row.
+///
+/// A pixel has `stride` samples, with the wanted one at `channel`.
 pub(super) fn pick(row: &mut [u8], pixels: &[u8], (channel, stride): (usize, usize), bytes: usize) {
     match bytes {
         1 => pick_samples(row.as_chunks_mut::<1>().0, pixels, channel, stride),

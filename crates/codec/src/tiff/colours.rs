@@ -8,8 +8,9 @@ use crate::inks;
 use crate::mapped::Alpha;
 use equalize::{Depth, Layout};
 
-/// Replaces what stands for colours, indices or amounts of ink, in the samples from `start` on, which have been scaled to the full range, with
-/// red, green and blue. The samples behind the colours stay behind them.
+/// Replaces indices, inks and the like in the samples from `start` on with red, green and blue.
+///
+/// The samples have been scaled to the full range. The samples after the colours stay after them.
 pub(super) fn make(
     slot: &mut [u8],
     start: usize,
@@ -31,7 +32,7 @@ pub(super) fn make(
         (Colours::Cmyk, _) => {
             let (samples, behind) = (&mut slot[start..], header.samples - inks::INKS);
             if header.alpha == Some(Alpha::Premultiplied) {
-                // What alpha multiplied are the inks, not the colours that they make.
+                // Alpha multiplied the inks, not the colours that they make.
                 let alpha = inks::INKS + header.before_alpha;
                 divide_out(samples, depth, Shape { samples: header.samples, colours: inks::INKS, alpha });
             }
@@ -53,11 +54,11 @@ pub(super) fn convert(slot: &mut [u8], header: &Header, directory: &Directory) -
     Ok(())
 }
 
-/// What makes red, green and blue of brightness and two differences (TIFF 6.0, section 21).
+/// The conversion of brightness and two differences to red, green and blue (TIFF 6.0, section 21).
 struct Conversion {
     /// The shares of red, green and blue in the brightness.
     shares: [f64; 3],
-    /// The codes of no brightness and of all of it, and the same for either difference.
+    /// The codes of black and white brightness, and the same for either difference.
     codes: [f64; 6],
 }
 
@@ -101,14 +102,15 @@ fn to_rgb(slot: &mut [u8], layout: &Layout, conversion: &Conversion) {
 /// The most levels in a palette: those for 16-bit indices.
 const MAX_LEVELS: usize = 3 << 16;
 
-/// Returns the first values of a tag that are fractions, or the usual ones if it has fewer.
+/// Returns the first fractions of a tag, or the usual ones if it has fewer.
 fn fractions_or<const N: usize>(directory: &Directory, tag: u16, usual: [f64; N]) -> [f64; N] {
     tags::fractions(directory, tag).and_then(|found| found.first_chunk().copied()).unwrap_or(usual)
 }
 
-/// Reads the colours of the tag ColorMap, a third of which are each of red, green and blue, with 8 bits for indices of up to 8 bits and
-/// otherwise with 16. In the file they have 16 bits, but some writers put 8-bit values there, and some more colours than there are
-/// indices.
+/// Reads the colours of the tag ColorMap, with 8 bits for indices of 8 bits or less, else with 16.
+///
+/// A third of the tag's values each are red, green and blue. In the file they have 16 bits, but
+/// some writers put 8-bit values there, and some more colours than there are indices.
 fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u16; 3]>, CodecError> {
     let count = 1 << bits;
     let map =
@@ -128,9 +130,11 @@ fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u16; 3]>, CodecError
     Ok(colours.collect())
 }
 
-/// Replaces the indices from `start` on with colours at the front. Pixels have `samples` samples of `BYTES` bytes, those behind the index stay
-/// behind the colours. A colour never overwrites an index that is still to be read: a pixel takes two samples more than before, and before all
-/// of them lay behind two samples a pixel.
+/// Replaces the indices from `start` on with colours at the front.
+///
+/// Pixels have `samples` samples of `BYTES` bytes; the samples after the index stay after the
+/// colours. A colour never overwrites an index that is still to be read: a pixel takes two samples
+/// more than before, and before all of them lay two samples a pixel further on.
 fn look_up<const BYTES: usize>(
     slot: &mut [u8],
     start: usize,
@@ -156,18 +160,20 @@ fn look_up<const BYTES: usize>(
     }
 }
 
-/// Where the samples of a pixel are that alpha concerns.
+/// The samples of a pixel that alpha concerns.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Samples of a pixel.
     samples: usize,
-    /// Those of them, the first, that were multiplied.
+    /// The number of samples that were multiplied, the first ones.
     colours: usize,
-    /// Which one is alpha.
+    /// The number of the alpha sample.
     alpha: usize,
 }
 
-/// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no colour to restore.
+/// Undoes the multiplication of colours by alpha, rounding halves up.
+///
+/// Where alpha is 0 there is no colour to restore.
 pub(crate) fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
     let (samples, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
     divide_out(slot, layout.depth, Shape { samples, colours, alpha: colours });

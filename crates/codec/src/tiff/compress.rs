@@ -1,4 +1,4 @@
-//! Compressing the strips or tiles of a picture, with the help of idle cores or a device.
+//! Compression of the strips or tiles of a picture, with the help of idle cores or a device.
 
 use std::mem;
 
@@ -10,10 +10,10 @@ use crate::CodecError;
 use crate::cores::Cores;
 use crate::streams::Help;
 
-/// With strips longer than this, helpers would take memory that is not accounted for.
+/// The longest shared strip: with longer ones, helpers would take memory that is not accounted for.
 const MAX_SHARED: usize = 2 * STRIP;
 
-/// Compresses strips and writes them with `put`, which returns where each is.
+/// Compresses strips and writes them with `put`, which returns the offset of each.
 pub(super) fn write_strips<'s>(
     raster: &Raster,
     pieces: impl ExactSizeIterator<Item = Strip<'s>>,
@@ -52,7 +52,7 @@ mod tests {
     use equalize::{Depth, Layout, Pixel};
     use std::io::{Read, Seek, Write};
 
-    /// Returns the strips as written by `threads` threads, and where they are.
+    /// Returns the strips as written by `threads` threads, and their places.
     fn strips(raster: &Raster, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
         let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
         let _own = cores.work();
@@ -88,7 +88,7 @@ mod tests {
             (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
             (sized(1000, 300, Pixel::Rgb, Depth::Eight), 4),
             (sized(300, 300, Pixel::Rgba, Depth::Sixteen), 3),
-            // Rows longer than a strip, and longer than what is shared.
+            // Rows longer than a strip, and longer than the longest shared strip.
             (sized(263_000, 2, Pixel::Gray, Depth::Eight), 2),
             (sized(263_000, 2, Pixel::Gray, Depth::Sixteen), 2),
         ] {

@@ -1,11 +1,11 @@
-//! What decides on how a picture is cut into bands, and how what is read in bands is written.
+//! The cut of a picture into bands, and the strips or tiles of a picture that is read in bands.
 
 use super::header::Header;
 use super::method::Method;
 use super::strips::{STRIP, Shape};
 use equalize::Layout;
 
-/// What decides on how a picture is cut.
+/// The properties of a picture that decide on its cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CutShape {
     pub(super) width: u32,
@@ -21,7 +21,7 @@ impl CutShape {
     }
 }
 
-/// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the output.
+/// Returns the rows that no band may divide: those of tiles, or of strips in file and output.
 fn rows_that_stay_together(header: &Header) -> u32 {
     match shape(header) {
         Shape::Tiles { height, .. } => height,
@@ -29,7 +29,9 @@ fn rows_that_stay_together(header: &Header) -> u32 {
     }
 }
 
-/// Returns how a picture of which bands are read is written: in tiles of the size that it has, or in strips of about the usual size.
+/// Returns the strips or tiles of a picture that is read in bands.
+///
+/// They are tiles of its own size, or strips of about the usual size.
 pub(super) fn shape(header: &Header) -> Shape {
     let row = header.row_bytes(header.layout.width).max(1);
     let rows = if header.method == Method::Stored && !header.tiled { 1 } else { header.part.1 };

@@ -1,4 +1,7 @@
-//! Strips and tiles that a device deflates, all of a picture at once. It looks for no matches, so what gets much shorter by them is left to the CPU.
+//! Strips and tiles that a device deflates, all of a picture at once.
+//!
+//! The device does not look for matches: strips that get much shorter with them are left to the
+//! CPU.
 
 use super::deflate::{Encoder, HEADER, adler32};
 use super::inflated::FEWEST;
@@ -13,14 +16,21 @@ use crate::streams::{CodedStreams, Help, Streams, ZLIB_HEADER, ZLIB_TRAILER, inf
 /// The longest strip or tile that a device deflates.
 const LONGEST: usize = 16 << 20;
 
-/// Of how many strips so many bytes are compressed by the CPU to see whether matches are worth it.
+/// The number of strips that the CPU compresses in part to find whether matches are worth it.
+///
+/// [`SAMPLE`] is the length of that part.
 const TRIED: usize = 2;
 const SAMPLE: usize = 64 << 10;
 
-/// A strip that a device makes shorter than this part is nearly flat, and much shorter with matches, which are then quick to find.
+/// The divisor of a nearly flat strip's length.
+///
+/// The device makes such strips shorter than this part, and matches, which are then quick to find,
+/// much shorter.
 const FLAT: usize = 5;
 
-/// Has a device deflate strips, and writes them with `put`. Returns where they are; nothing if the CPU has to do it.
+/// Has a device deflate strips, and writes them with `put`.
+///
+/// Returns their places; `None` if the CPU has to do it.
 ///
 /// # Errors
 /// If a strip cannot be made or written.
@@ -104,7 +114,7 @@ fn deflate<'h>(
             },
         );
         streams.set_lengths(memory, &lengths);
-        // What cannot be made is told of by the CPU.
+        // The CPU reports the error of a strip that cannot be made.
         filled.is_ok()
     })?;
     Some((streams, memory, checksums))

@@ -1,31 +1,33 @@
-//! Where the pages of a stack lie among channels, slices and times, as the description of the first tells: OME-XML, ImageJ's or tifffile's.
+//! Places of the pages of a stack among channels, slices and times, by the first description.
+//!
+//! That is OME-XML, ImageJ's or tifffile's.
 
 use std::str;
 
 use super::arrangement::{self, attribute, elements, is_of};
 use super::imagej;
 
-/// Where each page lies.
+/// The places of all pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// All are slices of one channel and time.
     One,
-    /// Pages follow each other along dimensions of these sizes, beginning with the one that changes from page to page.
+    /// Pages follow each other along dimensions of these sizes, the fastest one first.
     Grid(Vec<(Dimension, u64)>),
-    /// That of each page; `None` if it is not told.
+    /// Each page has its place; `None` if it is not known.
     Told {
         /// Whether there are several channels.
         has_channels: bool,
         /// The pages.
         pages: Vec<Option<Coordinates>>,
     },
-    /// There are several times, and no telling of which a page is, but one channel.
+    /// There are several times, and pages without a known time, but one channel.
     OneChannel,
-    /// There are several channels, and no telling of which a page is.
+    /// There are several channels, and pages without a known channel.
     Unknown,
 }
 
-/// What pages follow each other along.
+/// A dimension that pages follow each other along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dimension {
     Channel,
@@ -34,7 +36,7 @@ pub(super) enum Dimension {
     Other,
 }
 
-/// Where a page lies.
+/// The place of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Coordinates {
     /// The image, the place along all dimensions but the next two, and the channel.
@@ -44,8 +46,9 @@ pub(super) struct Coordinates {
 }
 
 impl Order {
-    /// Returns what a description tells of so many pages, each of `samples` channels. The numbers of the pages that are pictures among all of the
-    /// file are in `numbers`.
+    /// Returns the order of so many pages, each of `samples` channels, by a description.
+    ///
+    /// `numbers` are the numbers of the pages that are pictures among all of the file.
     pub(super) fn new(description: &[u8], numbers: &[usize], pages: u64, samples: usize) -> Self {
         if imagej::is_description(description) {
             return of_imagej(description, pages);
@@ -66,7 +69,7 @@ impl Order {
         }
     }
 
-    /// Returns where a page lies.
+    /// Returns the place of a page.
     pub(super) fn coordinates(&self, page: usize) -> Option<Coordinates> {
         match self {
             Self::One => Some(Coordinates { slice: page as u64, ..Coordinates::default() }),
@@ -107,7 +110,10 @@ fn in_grid(sizes: &[(Dimension, u64)], page: u64) -> Coordinates {
     of_page
 }
 
-/// Returns what ImageJ's description tells: how many channels, slices and frames there are, and which come first if that is not the channels.
+/// Returns the order by ImageJ's description.
+///
+/// It states the numbers of channels, slices and frames, and which change first if these are not
+/// the channels.
 fn of_imagej(description: &[u8], pages: u64) -> Order {
     let told = imagej::value(description, "order").unwrap_or("czt").to_ascii_lowercase();
     let is_usual = told.len() != 3 || !"czt".chars().all(|axis| told.contains(axis));
@@ -121,13 +127,16 @@ fn of_imagej(description: &[u8], pages: u64) -> Order {
         (dimension, imagej::number(description, name).unwrap_or(1).max(1))
     });
     match Order::of_grid(sizes.collect(), pages) {
-        // ImageJ itself does not go by numbers that do not fit.
+        // ImageJ itself ignores numbers that do not fit.
         Order::Unknown => Order::OneChannel,
         order => order,
     }
 }
 
-/// Returns what tifffile's axes tell: their last pages are those that follow each other, and samples of a page may be the channels.
+/// Returns the order by tifffile's axes.
+///
+/// The last axes before a page are those along which pages follow each other; a page's samples may
+/// be the channels.
 fn of_axes(shape: &[u64], axes: &str, pages: u64, samples: usize) -> Order {
     let Some(page) = axes.find('Y').filter(|_| axes.len() == shape.len()) else { return Order::One };
     let has_slices = axes.contains('Z');
@@ -136,7 +145,7 @@ fn of_axes(shape: &[u64], axes: &str, pages: u64, samples: usize) -> Order {
         'C' if samples > 1 => None,
         'C' => Some((Dimension::Channel, size)),
         'Z' => Some((Dimension::Slice, size)),
-        // Series of pictures, and what has no name, are slices where nothing else is.
+        // Series of pictures, and axes without a name, are slices where there are no others.
         'I' | 'Q' if !has_slices => Some((Dimension::Slice, size)),
         _ => Some((Dimension::Other, size)),
     });
@@ -145,10 +154,10 @@ fn of_axes(shape: &[u64], axes: &str, pages: u64, samples: usize) -> Order {
     Order::of_grid(sizes, pages)
 }
 
-/// What OME-XML says of the planes of one image.
+/// The planes of one image of OME-XML.
 #[derive(Clone, Copy)]
 struct Planes {
-    /// Which dimensions follow each other, beginning with the one that changes from plane to plane.
+    /// The dimensions, beginning with the one that changes from plane to plane.
     order: [u8; 3],
     /// Sizes in channels, slices and times.
     sizes: [u64; 3],
@@ -179,7 +188,7 @@ impl Planes {
         before.fold(1, |product, &other| product.saturating_mul(self.size(other)))
     }
 
-    /// Returns where the plane with this number lies in image number `image`.
+    /// Returns the place of the plane with this number in image number `image`.
     fn coordinates(&self, image: u64, plane: u64) -> Option<Coordinates> {
         let [channel, slice, time] =
             [b'C', b'Z', b'T'].map(|dimension| plane / self.run(dimension) % self.size(dimension));
@@ -187,7 +196,7 @@ impl Planes {
     }
 }
 
-/// Planes that follow each other, and the pages that they are, from the first on.
+/// Planes that follow each other, and their pages, from the first on.
 struct Block {
     plane: u64,
     page: u64,
@@ -211,7 +220,7 @@ impl Block {
     }
 }
 
-/// Returns what OME-XML tells of the pages with these numbers in the file.
+/// Returns the order by OME-XML of the pages with these numbers in the file.
 fn of_ome(xml: &[u8], numbers: &[usize]) -> Order {
     let Ok(text) = str::from_utf8(xml) else { return Order::Unknown };
     let own = elements(text).find(|element| is_of(element, "OME")).and_then(|root| attribute(root, "UUID"));
@@ -230,7 +239,9 @@ fn of_ome(xml: &[u8], numbers: &[usize]) -> Order {
     Order::Told { has_channels: told.has_channels, pages }
 }
 
-/// Returns whether OME-XML tells of one image of one channel and time. The samples of a pixel count as channels.
+/// Returns whether OME-XML describes one image of one channel and time.
+///
+/// The samples of a pixel count as channels.
 fn is_one_in_ome(xml: &str) -> bool {
     let mut pixels = elements(xml).filter(|element| is_of(element, "Pixels"));
     let mut channels = elements(xml).filter(|element| is_of(element, "Channel"));
@@ -241,18 +252,18 @@ fn is_one_in_ome(xml: &str) -> bool {
         && number(first, "SizeC").is_none_or(|channels| channels <= samples)
 }
 
-/// What has been told of the pages of a file, while its elements are gone through.
+/// The places of pages found so far, while the elements are gone through.
 struct Told {
     pages: Vec<Option<Coordinates>>,
     /// Whether any image has several channels.
     has_channels: bool,
     /// How many images have begun.
     images: u64,
-    /// The image whose elements these are.
+    /// The planes of the current image.
     planes: Option<Planes>,
-    /// Whether there was a channel of it.
+    /// Whether it has had an element Channel.
     has_channel: bool,
-    /// Whether there was an element that says where planes are.
+    /// Whether it has had an element about the places of planes.
     has_data: bool,
 }
 
@@ -268,7 +279,9 @@ impl Told {
         }
     }
 
-    /// Takes an element, which another follows. `own` is the identity of the file.
+    /// Takes an element, with the `next` one.
+    ///
+    /// `own` is the identity of the file.
     fn hear(&mut self, element: &str, next: &str, own: Option<&str>) {
         if is_of(element, "Pixels") {
             self.has_channels |= attribute(element, "SizeC").is_none_or(|size| size.trim() != "1");
@@ -287,7 +300,7 @@ impl Told {
         }
     }
 
-    /// Notes that samples of a page which are one channel count as several in an image's number of channels.
+    /// Takes samples of a page that are one channel out of an image's number of channels.
     fn count_samples(&mut self, channel: &str) {
         let samples = attribute(channel, "SamplesPerPixel").and_then(|samples| samples.parse().ok());
         if let Some(planes) = &mut self.planes {
@@ -304,7 +317,7 @@ impl Told {
     }
 }
 
-/// Returns whether planes are in the file of this identity, given the element that follows the one about them.
+/// Returns whether planes are in the file of this identity, by the element after TiffData.
 fn is_here(next: &str, own: Option<&str>) -> bool {
     let uuid = next.split_once('>').filter(|_| is_of(next, "UUID"));
     uuid.zip(own).is_none_or(|((_, uuid), own)| uuid.trim_end_matches('<').trim() == own)
@@ -320,7 +333,7 @@ mod tests {
         numbers.iter().map(|&page| order.channel(page)).collect()
     }
 
-    /// Returns the numbers of volume and slice of each page; nothing if that is not told of all.
+    /// Returns the numbers of volume and slice of each page; `None` unless all are known.
     fn slices(description: &str, pages: usize) -> Option<Vec<(usize, usize)>> {
         let numbers: Vec<_> = (0..pages).collect();
         let order = Order::new(description.as_bytes(), &numbers, pages as u64, 1);

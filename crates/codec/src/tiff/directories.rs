@@ -1,7 +1,7 @@
-//! The directories of a file that is written: where each lies, how one leads to the next, and to those below it.
+//! The directories of a file that is written: their offsets, and the links between them.
 //!
-//! A picture's directory is followed by those of its overviews. Those behind it are links of the chain of all directories; those below it are
-//! named by its own.
+//! A picture's directory is followed by those of its overviews. Some of these are links of the
+//! chain of all directories; others are below the picture's, which has their offsets.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,7 +12,7 @@ use super::tags;
 use super::written::Written;
 use crate::output::FileAt;
 
-/// The bytes before which nothing lies: the header of a BigTIFF. That of a TIFF is shorter.
+/// The bytes before any directory: the header of a BigTIFF. That of a TIFF is shorter.
 pub(super) const HEADER: u64 = 16;
 
 /// TIFF's types of numbers that are the offsets of directories: IFD and IFD8.
@@ -28,7 +28,7 @@ struct Directories<'w> {
 struct Node<'w> {
     written: &'w Written,
     described: Directory,
-    /// How many of those that follow are below it, if any.
+    /// The number of the next directories that are below it.
     below: usize,
     /// Whether it is below another.
     is_below: bool,
@@ -63,9 +63,11 @@ impl<'w> Directories<'w> {
         Ok(())
     }
 
-    /// Has each name those below it if the first one lies at the offset `at`. Returns where each lies, and how long it is.
+    /// Sets the offsets of those below each, if the first one lies at the offset `at`.
+    ///
+    /// Returns the offset and length of each.
     fn place(&mut self, big: bool, at: u64) -> Vec<(u64, u64)> {
-        // Their lengths do not depend on where they lie.
+        // Their lengths do not depend on their offsets.
         self.name_those_below(big, &vec![0; self.nodes.len()]);
         let mut next = at;
         let places = self.nodes.iter().map(|node| {
@@ -95,18 +97,22 @@ impl<'w> Directories<'w> {
     }
 }
 
-/// Where the pixels of a file lie.
+/// The place of a file's pixels.
 pub(super) struct PixelsAt {
     /// Bytes of room for directories between the header and the pixels.
     pub(super) room: u64,
-    /// The offset behind the pixels.
+    /// The offset after the pixels.
     pub(super) end: u64,
-    /// Whether the pages lie behind each other and only the first has a directory: readers then find the others even beyond 4 GiB.
+    /// Whether the pages lie one after the other and only the first has a directory.
+    ///
+    /// Readers then find the others even beyond 4 GiB.
     pub(super) joined: bool,
 }
 
-/// Writes the directories of a file that begins at an offset of `out`, before the pixels if there is room, and the header that leads to them. It
-/// becomes a BigTIFF if it is to be `big` or has to. Returns the bytes of the file.
+/// Writes the directories of a file, and the header that leads to them.
+///
+/// They go before the pixels if there is room. The file begins at an offset of `out`, and becomes a
+/// BigTIFF if it is to be `big` or has to. Returns the bytes of the file.
 pub(super) fn finish(
     pages: &[Written],
     &PixelsAt { room, end, joined }: &PixelsAt,
@@ -127,7 +133,7 @@ pub(super) fn finish(
     Ok(end.max(first + bytes))
 }
 
-/// Returns the header of a file whose first directory is at an offset.
+/// Returns the header of a file with its first directory at an offset.
 fn header(big: bool, first: u64) -> Vec<u8> {
     match big {
         true => [&b"II+\0\x08\0\0\0"[..], &first.to_le_bytes()].concat(),

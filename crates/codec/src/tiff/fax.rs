@@ -1,4 +1,7 @@
-//! CCITT's codes for black and white: runs of a row (T.4, one-dimensional), and changes against the row before (T.4, two-dimensional, and T.6).
+//! CCITT's codes for black and white: runs, or changes against the row before.
+//!
+//! Runs are T.4, one-dimensional; changes are T.4, two-dimensional, and T.6.
+//!
 //! The tables of codes are those of the `fax` crate.
 
 use fax::maps::{Mode, black, mode, white};
@@ -6,7 +9,7 @@ use fax::maps::{Mode, black, mode, white};
 use super::super::CodecError;
 use super::{malformed, unsupported};
 
-/// How rows are coded, and where they begin.
+/// The coding of rows, and the alignment of their first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     /// Runs; each row begins on a byte.
@@ -59,12 +62,12 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Where the colour changes in a row, which begins with white and has at least one pixel between changes.
+/// The changes of colour in a row that begins with white, at least one pixel apart.
 #[derive(Default)]
 struct Changes(Vec<u32>);
 
 impl Changes {
-    /// Adds a change, which is none if the one before is there too.
+    /// Adds a change; two at the same place cancel each other.
     fn add(&mut self, at: u32, width: u32) {
         match self.0.last() {
             Some(&last) if last == at => drop(self.0.pop()),
@@ -73,7 +76,7 @@ impl Changes {
         }
     }
 
-    /// Returns where a change is, by its number; the end of the row if it has no such.
+    /// Returns the place of a change, by its number; the end of the row after the last one.
     #[inline]
     fn at(&self, number: usize, width: u32) -> u32 {
         self.0.get(number).copied().unwrap_or(width)
@@ -113,13 +116,13 @@ fn read_runs(bits: &mut Bits<'_>, width: u32, row: &mut Changes) -> Result<(), D
 
 fn read_changes(bits: &mut Bits<'_>, width: u32, above: &Changes, row: &mut Changes) -> Result<(), Damage> {
     let (mut at, mut is_black, mut is_first) = (0, false, true);
-    // The first change above that lies behind `at`.
+    // The first change above that lies after `at`.
     let mut next = 0;
     while at < width {
         while !is_first && above.0.get(next).is_some_and(|&change| change <= at) {
             next += 1;
         }
-        // The first one of these to the opposite colour: those to black have even numbers.
+        // The first one of these to the opposite colour: changes to black have even numbers.
         let opposite = next + usize::from((next % 2 == 1) != is_black);
         match mode::decode(bits).ok_or(Damage)? {
             Mode::Pass => at = above.at(opposite + 1, width),
@@ -142,10 +145,12 @@ fn read_changes(bits: &mut Bits<'_>, width: u32, above: &Changes, row: &mut Chan
     Ok(())
 }
 
-/// Bits that are read, the highest of a byte first. Zeros, with which no code begins, follow the last byte.
+/// Bits that are read, the highest of a byte first.
+///
+/// Zeros, with which no code begins, follow the last byte.
 struct Bits<'d> {
     data: &'d [u8],
-    /// The bytes that have been taken into the window, and zeros behind them.
+    /// The number of bytes that have been taken into the window, with zeros after the last.
     taken: usize,
     /// The next bits, the first one highest.
     window: u64,
@@ -247,7 +252,7 @@ impl fax::BitReader for Bits<'_> {
     }
 }
 
-/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end of the row.
+/// Sets the black pixels of a row: from every other change to the next, or to the end.
 fn draw(changes: &[u32], width: usize, row: &mut [u8]) {
     row.fill(0);
     for black in changes.chunks(2) {

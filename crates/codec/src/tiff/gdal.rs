@@ -1,9 +1,14 @@
-//! What GDAL adds to TIFF (<https://gdal.org/en/stable/drivers/raster/gtiff.html>): metadata in XML, with one item for each fact; and the
-//! no-data value, which also stands where a sparse file has nothing.
+//! GDAL's additions to TIFF: metadata in XML, an item for each fact, and the no-data value.
+//!
+//! The no-data value also fills the gaps of a sparse file.
+//!
+//! Source: <https://gdal.org/en/stable/drivers/raster/gtiff.html>.
 
 use super::super::ifd::Value;
 
-/// What names a statistic of the samples, or the line from samples to physical values. A new contrast makes both wrong.
+/// The marks of statistics of the samples, and of the line from samples to physical values.
+///
+/// A new contrast makes both wrong.
 const FALSE: [&str; 3] = ["name=\"STATISTICS_", "role=\"scale\"", "role=\"offset\""];
 
 const START: &str = "<Item ";

@@ -1,4 +1,4 @@
-//! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
+//! The pixels of a TIFF by its tags, checked for whether they can be read and written in full.
 
 use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
@@ -22,41 +22,44 @@ pub(super) struct Header {
     pub(super) form: Form,
     /// The layout of the decoded pixels.
     pub(super) layout: Layout,
-    /// The first row of the picture that is decoded, and how many there are in the file.
+    /// The first row of the picture that is decoded, and the number of rows in the file.
     pub(super) first_row: u32,
     pub(super) file_rows: u32,
-    /// Stored samples per pixel; 1 if the picture is a channel of several that are no colours.
+    /// Stored samples per pixel; 1 if the picture is a channel of several that are not colours.
     pub(super) samples: usize,
     /// The channels of the page that are pictures by themselves.
     pub(super) channels: Channels,
-    /// Which of them this one is.
+    /// The number of this one among them.
     pub(super) channel: usize,
     /// Stored bits per sample: 1 to 16, or those of the kind.
     pub(super) bits: u32,
-    /// The type of samples that are no levels.
+    /// The type of samples that are not levels.
     pub(super) kind: Option<Kind>,
-    /// What is said of the levels of unsigned samples.
+    /// The stated levels of unsigned samples.
     pub(super) stated: Option<Stated>,
-    /// Whether the palette is a look-up table of ImageJ's, or the colour of an OME-TIFF's channel: colours in which levels are displayed, while
-    /// the levels are what was measured.
+    /// Whether the palette only displays levels, which are the measurement.
+    ///
+    /// It is ImageJ's look-up table, or the colour of an OME-TIFF's channel.
     pub(super) has_display_colours: bool,
-    /// The value of samples that are none, if any sample has it.
+    /// The no-data value, if any sample can have it.
     pub(super) no_data: Option<f64>,
-    /// The value that stands where nothing was written.
+    /// The value of samples that were never written.
     pub(super) filling: f64,
     pub(super) planar: bool,
-    /// How many pixels across and down share their differences of colour.
+    /// The numbers of pixels across and down that share their differences of colour.
     pub(super) subsampling: (u32, u32),
     /// Whether it has tiles rather than strips.
     pub(super) tiled: bool,
-    /// Width and rows of the strips or tiles; tiles include what lies beyond the picture's edge.
+    /// Width and rows of the strips or tiles; tiles include their part beyond the picture's edge.
     pub(super) part: (u32, u32),
     pub(super) colours: Colours,
-    /// What the first sample behind the colours is to them, if it is declared as alpha.
+    /// The kind of alpha, if the first sample after the colours is declared as alpha.
     pub(super) alpha: Option<Alpha>,
-    /// The samples behind the colours besides alpha: near infrared, masks, padding. Only what is declared as alpha is alpha.
+    /// The number of samples after the colours other than alpha: near infrared, masks, padding.
+    ///
+    /// Only a sample that is declared as alpha is alpha.
     pub(super) others: usize,
-    /// How many of these lie before alpha.
+    /// The number of these that lie before alpha.
     pub(super) before_alpha: usize,
     pub(super) method: Method,
     /// Whether a single JPEG stream, which is no strip, is the whole picture.
@@ -68,8 +71,10 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads and checks the tags of a page, of which the picture is that `channel` if it has several that are no colours. `first` is what the first
-    /// page says for all, and `no_data` what the user does.
+    /// Reads and checks the tags of a page, or of one `channel` if it has several.
+    ///
+    /// `first` are the properties that the first page states for all, and `no_data` is the user's
+    /// value.
     pub(super) fn new(
         directory: &Directory,
         form: Form,
@@ -152,7 +157,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Returns the form of samples that are no levels.
+    /// Returns the form of samples that are not levels.
     pub(super) fn mapped(&self) -> Option<Samples> {
         let inverted = self.colours == Colours::WhiteIsZero;
         let Self { alpha, others, no_data, .. } = *self;
@@ -172,7 +177,7 @@ impl Header {
         })
     }
 
-    /// Returns the value of samples that are none if the user says another than the file.
+    /// Returns the user's no-data value if it differs from the file's.
     pub(super) fn no_data_of_user(&self) -> Option<f64> {
         self.no_data.filter(|value| value.to_bits() != self.filling.to_bits())
     }
@@ -187,22 +192,22 @@ impl Header {
         !self.bits.is_multiple_of(8)
     }
 
-    /// Returns whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
+    /// Returns whether decoded samples lie where the stored ones do: not packed, and no palette.
     pub(super) fn is_direct(&self) -> bool {
         !self.is_packed() && self.kind.is_none() && self.colours.are_of_light() && self.before_alpha == 0
     }
 
-    /// Returns whether samples are unpacked when they are put from strips or tiles into the rows of the picture.
+    /// Returns whether samples are unpacked on the way from strips or tiles to the rows.
     pub(super) fn unpacks_parts(&self) -> bool {
         (self.planar || self.is_interleaved()) && self.is_packed()
     }
 
-    /// Returns the bytes of a sample as it is put into the rows of the picture, if it has whole bytes there.
+    /// Returns the bytes of a sample in the rows of the picture, if it has whole bytes there.
     pub(super) fn placed_bytes(&self) -> usize {
         if self.is_packed() { self.layout.depth.bytes() } else { self.sample_bytes() }
     }
 
-    /// Returns the bytes of a row of `width` pixels, as stored unless they are unpacked when they are put there.
+    /// Returns the bytes of a row of `width` pixels in the picture, as stored or unpacked.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
         if self.unpacks_parts() {
             return width as usize * self.samples * self.layout.depth.bytes();
@@ -210,7 +215,7 @@ impl Header {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
-    /// Returns the bytes of the channels that are neither colour nor alpha and lie between levels, decoded; 0 if there are none.
+    /// Returns the decoded bytes of the `others` channels if samples are levels; else 0.
     pub(super) fn other_bytes(&self) -> u64 {
         let Layout { depth, .. } = self.layout;
         if self.kind.is_none() {
@@ -220,13 +225,13 @@ impl Header {
         }
     }
 
-    /// Returns the bytes that the stored samples take beyond the pixels and the channels beside them, decoded.
+    /// Returns the bytes that the stored samples take beyond the decoded pixels and other channels.
     pub(super) fn spare_bytes(&self) -> u64 {
         let spare = if self.colours == Colours::Cmyk { self.layout.depth.bytes() } else { 0 };
         self.layout.pixels().saturating_mul(spare as u64)
     }
 
-    /// Returns whether samples of other channels that are no colours lie between those of the picture.
+    /// Returns whether samples of other channels that are not colours lie between the picture's.
     pub(super) fn is_interleaved(&self) -> bool {
         self.channels.stride() > 1
     }
@@ -247,24 +252,25 @@ impl Header {
         self.part.1 as usize
     }
 
-    /// Returns the number of strips or tiles of a plane beside each other.
+    /// Returns the number of strips or tiles of a plane in a row of them.
     pub(super) fn across(&self) -> usize {
         self.layout.width.div_ceil(self.part.0) as usize
     }
 
-    /// Returns the number of strips or tiles of a plane below each other.
+    /// Returns the number of strips or tiles of a plane in a column of them.
     pub(super) fn down(&self) -> usize {
         self.file_rows.div_ceil(self.part.1) as usize
     }
 
-    /// Has these rows alone be decoded.
+    /// Restricts decoding to these rows.
     pub(super) fn narrow(&mut self, first_row: u32, rows: u32) {
         self.first_row = first_row;
         self.layout.height = rows;
     }
 
-    /// Returns width and height of the tiles, if the picture is written in such ones again: where they are of the usual kind, and what they have
-    /// beyond its edges is little.
+    /// Returns width and height of the tiles, if the picture is written in such tiles again.
+    ///
+    /// It is where they are of the usual kind, and their parts beyond its edges are small.
     pub(super) fn tile_to_keep(&self) -> Option<(u32, u32)> {
         const MOST_BYTES: u64 = 8 << 20;
         const SPARE: u64 = 1 << 20;
@@ -280,7 +286,7 @@ impl Header {
         (self.tiled && self.channels.stride() == 1 && is_usual && has_little_beyond).then_some(self.part)
     }
 
-    /// Returns whether samples are labels: places in a palette, whose neighbours have nothing in common.
+    /// Returns whether samples are labels: places in a palette, with unrelated neighbours.
     pub(super) fn is_of_labels(&self) -> bool {
         self.colours == Colours::Palette
     }
@@ -315,7 +321,7 @@ impl Header {
         if plane > 0 { self.subsampling } else { (1, 1) }
     }
 
-    /// Returns the bytes of the units of a strip or tile beside each other: those of pixels that share their differences of colour.
+    /// Returns the bytes of a row of units, pixels with shared differences, in a strip or tile.
     pub(super) fn units_bytes(&self) -> usize {
         let (across, down) = self.subsampling;
         self.part.0.div_ceil(across) as usize * (across * down + 2) as usize
@@ -343,7 +349,7 @@ impl Header {
             && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
 
-    /// Returns the bytes of the buffer that a strip or tile passes through on its way to the picture; 0 if it needs none.
+    /// Returns the bytes of the buffer for a strip or tile on its way to the picture, or 0.
     pub(super) fn buffer_bytes(&self) -> u64 {
         match self.is_straight() {
             true => 0,
@@ -352,7 +358,7 @@ impl Header {
         }
     }
 
-    /// Returns how many rows are read at once: whole strips or tiles, unless samples are stored in strips.
+    /// Returns how many rows are read at once: whole strips or tiles, unless stored in strips.
     pub(super) fn rows_at_once(&self) -> usize {
         let row = self.row_bytes(self.layout.width) * self.channels.stride();
         if self.method == Method::Stored && !self.tiled {

@@ -1,8 +1,10 @@
-//! ImageJ's metadata, without the display range and the calibration of levels, which a new contrast makes wrong: ImageJ would show the
-//! picture between the old bounds.
+//! ImageJ's metadata, without the display range and calibration of levels.
 //!
-//! ImageJ states them in the description, line by line, and in a tag of its own (`ij/io/TiffEncoder.java`, `writeMetaData`): a mark, the
-//! type and number of parts of each type, and then the parts, whose lengths are in another tag. Numbers and texts are in the byte order of
+//! A new contrast makes these wrong: ImageJ would show the picture between the old bounds.
+//!
+//! ImageJ states them in the description, line by line, and in a tag of its own
+//! (`ij/io/TiffEncoder.java`, `writeMetaData`): a mark, the type and number of parts of each type,
+//! and then the parts. Their lengths are in another tag. Numbers and texts are in the byte order of
 //! the file.
 
 use super::super::samples::swap_bytes;
@@ -14,12 +16,14 @@ const RANGES: [u8; 4] = *b"rang";
 /// Parts that are texts in UTF-16: about the picture, its slices' labels, and its properties.
 const TEXTS: [[u8; 4]; 3] = [*b"info", *b"labl", *b"prop"];
 
-/// Returns a description without what has become false, if it is ImageJ's: all about levels, and about other pictures if this one `leaves` them.
+/// Returns a description without the lines that have become false, if it is ImageJ's.
+///
+/// These are the lines about levels, and those about other pictures if this one `leaves` them.
 pub(super) fn description(text: Vec<u8>, leaves: bool) -> Vec<u8> {
     if !is_description(&text) {
         return text;
     }
-    // The zero that ends the text is no part of its last line.
+    // The zero that ends the text is not part of its last line.
     let (text, end) = text.split_at(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
     let lines = text
         .split_inclusive(|&byte| byte == b'\n')
@@ -32,7 +36,7 @@ pub(super) fn is_description(text: &[u8]) -> bool {
     text.starts_with(b"ImageJ=")
 }
 
-/// Returns the number of pictures of which ImageJ's description tells.
+/// Returns the number of pictures that ImageJ's description states.
 pub(super) fn images(text: &[u8]) -> Option<u64> {
     if is_description(text) { number(text, "images") } else { None }
 }
@@ -42,14 +46,16 @@ pub(super) fn number(text: &[u8], name: &str) -> Option<u64> {
     value(text, name)?.parse().ok()
 }
 
-/// Returns what ImageJ's description states under a name.
+/// Returns the value that ImageJ's description has under a name.
 pub(super) fn value<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
     let mut lines = text.split(|&byte| matches!(byte, b'\n' | 0));
     let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
     str::from_utf8(value).ok().map(str::trim)
 }
 
-/// Returns whether a line of the description is about levels: the display range, or the function from levels to physical values.
+/// Returns whether a line of the description is about levels.
+///
+/// They are the display range, and the function from levels to physical values.
 fn is_of_levels(line: &[u8]) -> bool {
     let Some(at) = line.iter().position(|&byte| byte == b'=') else { return false };
     match &line[..at] {
@@ -65,8 +71,9 @@ fn is_of_others(line: &[u8]) -> bool {
     matches!(name, b"images" | b"channels" | b"slices" | b"frames" | b"hyperstack" | b"order" | b"mode")
 }
 
-/// Returns the metadata without display ranges and in little-endian order, after the lengths of its parts. `None` if nothing else is in it,
-/// or if it makes no sense.
+/// Returns the metadata, little-endian and without display ranges, after the lengths of parts.
+///
+/// `None` if there is no other part, or if it makes no sense.
 pub(super) fn metadata(lengths: &[u64], bytes: &[u8]) -> Option<(Vec<u64>, Vec<u8>)> {
     let (head_length, mut lengths) = lengths.split_first()?;
     let (head, mut rest) = bytes.split_at_checked(usize::try_from(*head_length).ok()?)?;

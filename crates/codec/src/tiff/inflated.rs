@@ -1,9 +1,11 @@
-//! Strips and tiles that a device inflates, all of a picture at once, before their samples are put where they belong.
+//! Strips and tiles that a device inflates, all of a picture at once.
 
 use super::deflate::adler32;
 use crate::streams::{CodedStreams, StreamCoder, Streams, ZLIB_HEADER, ZLIB_TRAILER, with_zlib};
 
-/// A device inflates each stream slowly, but hundreds at once: fewer than this are done sooner by a core.
+/// The fewest streams for a device.
+///
+/// It inflates each slowly, but hundreds at once, and a core is sooner done with fewer.
 pub(super) const FEWEST: usize = 8;
 
 /// The longest strip or tile that a device inflates: a single one of this length takes it a second.
@@ -23,8 +25,9 @@ pub(super) struct Inflated<'a> {
 }
 
 impl<'a> Inflated<'a> {
-    /// Has a device inflate zlib streams of these lengths, each of at most `part` bytes of data, whose numbers begin with `first`. `read` reads one
-    /// by its place among them.
+    /// Has a device inflate zlib streams of these lengths, each of at most `part` bytes of data.
+    ///
+    /// `first` is the number of the first strip or tile. `read` reads one by its place among them.
     pub(super) fn new(
         coder: &'a dyn StreamCoder,
         first: usize,
@@ -54,7 +57,9 @@ impl<'a> Inflated<'a> {
         Some(Self { memory, streams, lengths, checksums, first })
     }
 
-    /// Returns the data of a strip or tile of at least so many bytes, if the device inflated it and its checksum is right.
+    /// Returns the data of a strip or tile, if the device inflated it and its checksum is right.
+    ///
+    /// They have at least `least` bytes.
     pub(super) fn data(&self, index: usize, least: usize) -> Option<&[u8]> {
         let number = index.checked_sub(self.first)?;
         let length = self.lengths.get(number).copied().filter(|&length| length <= self.streams.most)?;

@@ -1,4 +1,4 @@
-//! The JPEG streams in a TIFF, one for every strip or tile, with tables that they may share (TIFF Technical Note 2).
+//! The JPEG streams of a TIFF's strips or tiles, with shared tables (TIFF Technical Note 2).
 
 use super::super::CodecError;
 use super::super::ifd::Directory;
@@ -13,10 +13,10 @@ const EOI: [u8; 2] = *b"\xff\xd9";
 /// The most rows of a JPEG.
 const MAX_ROWS: u32 = 65535;
 
-/// The most bytes that shared tables may have: many times what valid ones need.
+/// The most bytes of shared tables: many times those of valid ones.
 const MAX_TABLES: usize = 64 << 10;
 
-/// What the JPEG streams of a picture share.
+/// The tables and properties that the JPEG streams of a picture share.
 pub(super) struct Jpegs<'a> {
     /// The tables, without the marker that ends them.
     tables: Option<&'a [u8]>,
@@ -29,7 +29,8 @@ impl<'a> Jpegs<'a> {
         let (width, rows) = header.part;
         let stream = Embedded {
             width,
-            // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
+            // The last strip may have as many rows as the others, and a single strip may be padded
+            // to whole blocks.
             rows: rows.min(MAX_ROWS).next_multiple_of(16),
             bits: header.bits,
             components: if header.planar { 1 } else { header.samples * header.channels.stride() },
@@ -38,8 +39,10 @@ impl<'a> Jpegs<'a> {
         Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), stream }
     }
 
-    /// Returns the bytes of heap that decoding a stream of `data` bytes takes: the stream with its tables, a copy without its stuffed
-    /// bytes, and coefficients or samples of 16 bits in case it has several scans or is lossless.
+    /// Returns the bytes of heap that decoding a stream of `data` bytes takes.
+    ///
+    /// They are the stream with its tables, a copy without its stuffed bytes, and coefficients or
+    /// samples of 16 bits in case it has several scans or is lossless.
     pub(super) fn heap_bytes(&self, data: u64, samples: u64) -> u64 {
         2 * data + self.tables.map_or(0, |tables| tables.len() as u64) + 2 * samples
     }

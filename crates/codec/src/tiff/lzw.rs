@@ -1,9 +1,13 @@
-//! Compression by TIFF's LZW (TIFF 6.0, section 13): codes with the highest bit first, which get longer one code earlier than necessary.
+//! Compression by TIFF's LZW (TIFF 6.0, section 13).
 //!
-//! The table of strings is a hash table that never moves anything: a string is found by one load, or it is not there. Its buckets have room
-//! for three strings each, and a string that finds its bucket full is not remembered. The result is still LZW, as a decoder does not need
-//! strings whose codes are never written; scanned texts get a hundredth longer, photographs not at all. What is gained is a loop without
-//! branches to mispredict: in photographs, whether a byte continues a string is as good as random.
+//! Codes have the highest bit first, and get longer one code earlier than necessary.
+//!
+//! The table of strings is a hash table that never moves anything: a string is found by one load,
+//! or it is not there. Its buckets have room for three strings each, and a string that finds its
+//! bucket full is not remembered. The result is still LZW, as a decoder does not need strings with
+//! codes that are never written; scanned texts get a hundredth longer, photographs not at all. The
+//! gain is a loop without branches to mispredict: in photographs, whether a byte continues a string
+//! is as good as random.
 
 use std::hint::select_unpredictable;
 
@@ -20,12 +24,18 @@ const SHORTEST_CODE: u32 = 9;
 const LONGEST_CODE: u32 = 12;
 /// More than the largest code.
 const CODES: usize = 1 << LONGEST_CODE;
-/// The number of codes between two Clear codes, as in libtiff: one fewer than the specification's, which some decoders do not accept.
+/// The number of codes between two Clear codes, as in libtiff.
+///
+/// It is one fewer than the specification's, which some decoders do not accept.
 const MAX_CODES: usize = CODES - 2 - FIRST;
-/// Bits of a place in a bucket: a string's code, its last byte, and a flag that the place is free. The rest of the string, which has a code
-/// of its own, follows from the bucket's index and the last byte, see [`place`].
+/// Bits of a place in a bucket: a string's code, its last byte, and a flag that the place is free.
+///
+/// The rest of the string, which has a code of its own, follows from the bucket's index and the
+/// last byte, see [`place`].
 const STRING_BITS: u32 = LONGEST_CODE + 8 + 1;
-/// A bucket whose three places for strings are free. The uppermost place is taken last. The uppermost bit of a bucket is always 0.
+/// A bucket with its three places for strings free.
+///
+/// The uppermost place is taken last. The uppermost bit of a bucket is always 0.
 const FREE: u64 = u64::MAX >> 1;
 /// A last byte of 1 in each of the three places.
 const LAST_BYTES: u64 = (1 | 1 << STRING_BITS | 1 << (2 * STRING_BITS)) << LONGEST_CODE;
@@ -45,7 +55,8 @@ impl Encoder {
 
     /// Appends the compressed stream of `data` to `out`.
     pub(super) fn encode(&mut self, data: &[u8], out: &mut Output) {
-        // At most twelve bits per byte, a Clear after thousands of bytes, and each piece is stored as a whole word.
+        // At most twelve bits per byte, a Clear after thousands of bytes, and each piece is stored
+        // as a whole word.
         let room = out.room(data.len() / 2 * 3 + data.len() / 1024 + 32);
         let mut bits = Bits { out: room, at: 0, pending: 0, count: 0 };
         bits.push(CLEAR as u64, SHORTEST_CODE);
@@ -67,19 +78,21 @@ impl Encoder {
         out.advance(written);
     }
 
-    /// Extends the string with the code `string` by `bytes`, which must be no more than the codes that may still come; returns the code to
-    /// be written next.
+    /// Extends the string with the code `string` by `bytes`, no more than there are codes left.
+    ///
+    /// Returns the code to be written next.
     fn extend(&mut self, mut string: u32, bytes: &[u8]) -> u32 {
         let mut count = self.count;
         for &byte in bytes {
             let place = &mut self.buckets[place(string, byte)];
             let bucket = *place;
-            // The XOR leaves only the string's code in a place with this last byte. With each place shifted to the top of a word, its word
-            // is then the smallest.
+            // The XOR leaves only the string's code in a place with this last byte. With each place
+            // shifted to the top of a word, its word is then the smallest.
             let rests = bucket ^ (u64::from(byte) * LAST_BYTES);
             let [third, second, first] = [1, 1 + STRING_BITS, 1 + 2 * STRING_BITS].map(|up| rests << up);
-            // Without such a place, the byte begins a new string. This word is greater than any code, and smaller than what is left of
-            // other strings, whose codes are greater than bytes.
+            // Without such a place, the byte begins a new string. This word is greater than any
+            // code, and smaller than the words of other strings, which have codes greater than
+            // bytes.
             let begins = u64::from(1 << LONGEST_CODE | u32::from(byte)) << (64 - STRING_BITS);
             let next = (third.min(begins).min(second.min(first)) >> (64 - STRING_BITS)) as usize;
             let is_new = next >> LONGEST_CODE;
@@ -107,11 +120,12 @@ impl Encoder {
         self.count = 0;
     }
 
-    /// Writes the codes, and `last` behind them.
+    /// Writes the codes, and `last` after them.
     fn write_codes(&mut self, last: usize, bits: &mut Bits<'_>) {
         self.codes[self.count] = last as u16;
         let codes = &self.codes[..=self.count];
-        // The decoder knows one string fewer than there are codes; code lengths change one code earlier still.
+        // The decoder knows one string fewer than there are codes; code lengths change one code
+        // earlier still.
         let [ten, eleven, twelve] = [10, 11, 12].map(|length| codes.len().min((1 << (length - 1)) - FIRST));
         bits.push_codes::<9>(&codes[..ten]);
         bits.push_codes::<10>(&codes[ten..eleven]);
@@ -120,7 +134,9 @@ impl Encoder {
     }
 }
 
-/// Returns the bucket of a string and the byte that continues it. All strings with the same last byte have different ones.
+/// Returns the bucket of a string and the byte that continues it.
+///
+/// All strings with the same last byte have different ones.
 #[inline(always)]
 fn place(string: u32, byte: u8) -> usize {
     // The golden ratio scatters bytes.
@@ -176,7 +192,7 @@ mod tests {
         out.bytes().to_vec()
     }
 
-    /// Compresses data, checks that another implementation decompresses them, and returns their compressed size.
+    /// Compresses data, checks another implementation's result, and returns the compressed size.
     fn there_and_back(encoder: &mut Encoder, data: &[u8]) -> usize {
         let stream = encoded(encoder, data);
         let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
@@ -192,7 +208,7 @@ mod tests {
         encoder.encode(data).unwrap().len()
     }
 
-    /// Bytes in which no pair of neighbours occurs twice, so that each takes a code: a walk along every edge of a graph.
+    /// Bytes without a repeated pair of neighbours, each with a code: a walk along a graph's edges.
     fn all_different(length: usize) -> Vec<u8> {
         let pairs = (0..=255_u8).flat_map(|a| (0..a).flat_map(move |b| [a, b]));
         pairs.take(length).collect()
@@ -223,7 +239,8 @@ mod tests {
     #[test]
     fn codes_get_longer_and_the_table_full_at_any_length() {
         let encoder = &mut Encoder::new();
-        // Where the codes get longer, and where the table is full for the first and the second time.
+        // Lengths at which the codes get longer, and at which the table is full for the first and
+        // the second time.
         for around in [254, 766, 1790, MAX_CODES, 2 * MAX_CODES] {
             for length in around - 5..around + 6 {
                 for data in [noise(length, 1), all_different(length)] {

@@ -1,4 +1,4 @@
-//! How strips and tiles are compressed, and how to decompress them.
+//! Compression methods of strips and tiles, and their decompression.
 
 use fdeflate::{DecompressionError, Decompressor};
 use weezl::{BitOrder, LzwStatus};
@@ -9,7 +9,7 @@ use super::fax::{self, Coding};
 use super::{malformed, unsupported, zstd};
 use crate::inflate::damage;
 
-/// How strips are compressed.
+/// The compression of strips that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     Stored,
@@ -28,7 +28,9 @@ impl Compression {
     }
 }
 
-/// The value of the tag Compression for JPEG as in TIFF 6.0, where one stream is the whole picture, or tables and data lie anywhere.
+/// The value of the tag Compression for JPEG as in TIFF 6.0.
+///
+/// One stream is the whole picture, or tables and data lie anywhere.
 pub(super) const OLD_JPEG: u64 = 6;
 
 /// The values of the tag Compression that can be read.
@@ -70,16 +72,19 @@ impl Method {
         Err(CodecError::unsupported(format!("a TIFF compressed by {name}"), remedy))
     }
 
-    /// Returns how a picture of this compression is written.
+    /// Returns the compression that a picture of this method is written with.
     pub(super) fn written(self) -> Compression {
         match self {
             Self::Stored => Compression::Stored,
-            Self::Lzw | Self::PackBits => Compression::Lzw, // every reader has both, and PackBits makes photographs no smaller
+            // Every reader has both, and PackBits makes photographs no smaller.
+            Self::Lzw | Self::PackBits => Compression::Lzw,
             Self::Fax(_) | Self::Zstd | Self::Jpeg | Self::WebP | Self::Deflate => Compression::Deflate,
         }
     }
 
-    /// Returns whether the tag Predictor means anything. Writers that copy tags also put it where it does not.
+    /// Returns whether the tag Predictor applies.
+    ///
+    /// Writers that copy tags also put it where it does not.
     pub(super) fn is_predicted(self) -> bool {
         matches!(self, Self::Lzw | Self::Deflate | Self::Zstd)
     }
@@ -98,7 +103,7 @@ pub(super) struct Part {
     pub(super) bytes: u64,
 }
 
-/// Returns the bytes of heap that decompressing a strip or tile of this many bytes takes besides the data, beyond small change.
+/// Returns the bytes of heap for decompressing a strip or tile, beyond its data and small change.
 pub(super) fn heap_bytes(method: Method, part: u64) -> u64 {
     match method {
         Method::Lzw => LZW_BYTES,
@@ -114,7 +119,7 @@ pub(super) struct Decompression {
 }
 
 impl Decompression {
-    /// Fills `target`, rows of a strip or tile, from `data`. Data beyond what is needed are ignored.
+    /// Fills `target`, rows of a strip or tile, from `data`. Surplus data are ignored.
     pub(super) fn run(
         &mut self,
         method: Method,
@@ -140,7 +145,9 @@ fn short(name: &str) -> CodecError {
     malformed(format!("its {name} data end before its last row"))
 }
 
-/// Refuses LZW from before TIFF 6.0, which has the lowest bit of codes first. It begins with the Clear code, 256, too.
+/// Refuses LZW from before TIFF 6.0, which has the lowest bit of codes first.
+///
+/// It begins with the Clear code, 256, too.
 fn refuse_old_lzw(data: &[u8]) -> Result<(), CodecError> {
     match data {
         [0, second, ..] if second & 1 == 1 => Err(unsupported("a TIFF with LZW of the kind before TIFF 6.0")),
@@ -149,7 +156,7 @@ fn refuse_old_lzw(data: &[u8]) -> Result<(), CodecError> {
 }
 
 fn lzw_decoder() -> weezl::decode::Decoder {
-    // What follows the last row is not looked at.
+    // Data after the last row are ignored.
     let configuration = weezl::decode::Configuration::with_tiff_size_switch(BitOrder::Msb, 8);
     configuration.with_yield_on_full_buffer(true).build()
 }
@@ -178,7 +185,9 @@ fn unpack_lzw(
 /// The data ended.
 struct Short;
 
-/// Decodes PackBits (TIFF 6.0, section 9): a count and that many bytes, or a negative count and a byte to repeat.
+/// Decodes PackBits (TIFF 6.0, section 9).
+///
+/// It has a count and that many bytes, or a negative count and a byte to repeat.
 fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     let mut left = target;
     while !left.is_empty() {
@@ -203,8 +212,9 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     Ok(())
 }
 
-/// Decompresses a zlib stream (RFC 1950) of which `target` is the beginning, and a part of `most` bytes all of it. What is behind the target is
-/// read too, for the checksum: damaged data may go on.
+/// Decompresses the start of a zlib stream (RFC 1950) into `target`; the whole has `most` bytes.
+///
+/// The data after the target are read too, for the checksum: damaged data may go on.
 fn inflate(mut data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecError> {
     let (mut decompressor, mut filled) = (Decompressor::new(), 0);
     while !decompressor.is_done() && filled < target.len() {
@@ -222,14 +232,14 @@ fn inflate(mut data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecErr
     if decompressor.is_done() { Ok(()) } else { inflate_rest(&mut decompressor, data, target, beyond) }
 }
 
-/// Reads a stream to its end, which has to come within `most` bytes behind `start`.
+/// Reads a stream to its end, which has to come within `most` bytes after `start`.
 fn inflate_rest(
     decompressor: &mut Decompressor,
     mut data: &[u8],
     start: &[u8],
     most: u64,
 ) -> Result<(), CodecError> {
-    // How far matches reach back.
+    // The longest reach of matches.
     const WINDOW: usize = 32 << 10;
     let mut buffer = start[start.len().saturating_sub(WINDOW)..].to_vec();
     let (mut filled, mut passed) = (buffer.len(), 0);
@@ -279,7 +289,7 @@ mod tests {
     fn lzw_is_read_as_far_as_its_codes_have_a_meaning() {
         // The Clear code at the start may be missing, and there may be two in a row.
         assert_eq!(from_codes(&[65, 66, 256, 256, 67, 258], 5), Ok(b"ABCCC".to_vec()));
-        // A string behind the Clear code, and strings that do not exist yet.
+        // A string after the Clear code, and strings that do not exist yet.
         for codes in [&[256, 258][..], &[256, 65, 259], &[256, 65, 258, 260]] {
             let error = from_codes(codes, 100).unwrap_err();
             assert!(error.contains("its LZW data are damaged"), "{codes:?}: {error}");
@@ -288,13 +298,13 @@ mod tests {
             let error = from_codes(codes, 3).unwrap_err();
             assert!(error.contains("its LZW data end before its last row"), "{codes:?}: {error}");
         }
-        // What follows the last row is not looked at.
+        // Data after the last row are ignored.
         assert_eq!(from_codes(&[256, 65, 511], 1), Ok(b"A".to_vec()));
     }
 
     #[test]
     fn pack_bits_are_counts_and_bytes() {
-        // The example in TIFF 6.0, and a byte that does nothing.
+        // The example in TIFF 6.0, and a byte without effect.
         let packed = b"\xfe\xaa\x02\x80\x00\x2a\xfd\xaa\x80\x03\x80\x00\x2a\x22\xf7\xaa";
         let expected =
             [&[0xaa; 3][..], &[0x80, 0x00, 0x2a], &[0xaa; 4], &[0x80, 0x00, 0x2a, 0x22], &[0xaa; 10]]

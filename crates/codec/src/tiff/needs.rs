@@ -1,4 +1,4 @@
-//! What an opened TIFF is, and what it takes to read and write it, as its header tells.
+//! The description of an opened TIFF, and the needs of reading and writing it, by its header.
 
 use super::strips::{Raster, Shape};
 use super::write::bytes_of_rows;
@@ -10,30 +10,32 @@ use crate::{Format, LINE, mapped};
 use equalize::Layout;
 
 impl Source<'_> {
-    /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
+    /// Returns the bytes of the channels that are neither colour nor alpha.
+    ///
+    /// They lie between the pixels at first, and then on the heap.
     pub(super) fn other_bytes(&self) -> u64 {
         self.header.other_bytes()
     }
 
-    /// Returns how the picture is cut, if it is written so again.
+    /// Returns the strips or tiles of the picture, if they are prescribed for the output.
     pub(super) fn shape(&self) -> Option<Shape> {
         let header = &self.header;
         let is_cut = header.is_band() || header.tile_to_keep().is_some();
         is_cut.then(|| cut::shape(header))
     }
 
-    /// Returns how the picture is written as pixels of a layout, or as samples that are made again if it `restores` them.
+    /// Returns the raster of the output: pixels of a layout, or samples if it `restores` them.
     fn raster(&self, layout: &Layout, restores: bool) -> Raster {
         let raster = match self.header.mapped() {
             Some(form) if restores => Raster::of_form(&form, layout),
-            // Those that become levels lose the channels behind their colours.
+            // Samples that become levels lose the channels after their colours.
             Some(_) => Raster::of_levels(layout, 0),
             None => Raster::of_levels(layout, self.header.others),
         };
         Raster { shape: self.shape(), ..raster }
     }
 
-    /// Returns the bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    /// Returns the bytes of heap that an encoder takes beyond rows, for tiles and overviews.
     pub(super) fn aside_bytes(&self) -> u64 {
         let raster = self.raster(&self.header.layout, true);
         let raster = Raster { others: raster.others + self.header.channels.stride() - 1, ..raster };

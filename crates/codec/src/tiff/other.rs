@@ -1,12 +1,15 @@
-//! Channels that are neither colour nor alpha: near infrared, a mask, padding. They are no part of the pixels, so that no device takes one for
-//! alpha: they are taken out of them after reading, and put back between them for writing.
+//! Channels that are neither colour nor alpha: near infrared, a mask, padding.
+//!
+//! They are not part of the pixels, lest a device take one for alpha: they are taken out of them
+//! after reading, and put back between them for writing.
 
 use super::super::CodecError;
 use crate::reader::resize;
 use equalize::Layout;
 
-/// Moves the pixels, which have `others` further samples between them, together at the front of `slot`. Returns these samples if they are to
-/// be kept.
+/// Moves the pixels together at the front of `slot`, without the `others` between them.
+///
+/// Returns these samples if they are to be kept.
 pub(super) fn take_out(
     slot: &mut [u8],
     layout: &Layout,
@@ -28,7 +31,9 @@ pub(super) fn take_out(
     Ok(keep.then_some(other))
 }
 
-/// Moves alpha, the last of some samples of `bytes` bytes behind the `colours`, before the others in each pixel of `pixel` samples, or back.
+/// Moves alpha before the other samples after the `colours`, or back.
+///
+/// Pixels have `pixel` samples of `bytes` bytes.
 pub(super) fn move_alpha(
     slot: &mut [u8],
     (pixel, colours, before_alpha): (usize, usize, usize),
@@ -41,7 +46,7 @@ pub(super) fn move_alpha(
     }
 }
 
-/// Puts `others` samples between each of the pixels at the front of `slot`, from where they were taken out. Returns the pixels with them.
+/// Puts `others` samples back between the pixels at the front of `slot`; returns all of them.
 pub(super) fn put_back<'s>(slot: &'s mut [u8], layout: &Layout, others: usize, other: &[u8]) -> &'s mut [u8] {
     let (colours, further) = (layout.pixel_bytes(), others * layout.depth.bytes());
     let pixel = colours + further;

@@ -1,4 +1,6 @@
-//! Making the overviews of a picture again: of each the mean of boxes of the next larger one, in one pass over the rows of the picture.
+//! The overviews of a picture, made again: each the means of boxes of the next larger one.
+//!
+//! One pass over the rows of the picture makes all of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +17,9 @@ use crate::mapped::{Boxes, Pixels};
 use crate::reader::resize;
 use crate::streams::Help;
 
-/// Makes and writes all overviews of a picture. Returns where their strips or tiles are, in the order of the pyramid.
+/// Makes and writes all overviews of a picture.
+///
+/// Returns the places of their strips or tiles, in the order of the pyramid.
 pub(super) fn make(
     pyramid: &Pyramid,
     samples: &Samples<'_>,
@@ -50,9 +54,9 @@ struct Stage {
     raster: Raster,
     compression: Compression,
     boxes: Boxes,
-    /// How many rows have been made.
+    /// The number of rows that have been made.
     made: u32,
-    /// Those that wait for a strip or row of tiles to be complete.
+    /// Rows that wait for a strip or row of tiles to be complete.
     waiting: Vec<u8>,
 }
 
@@ -61,7 +65,7 @@ struct Piece {
     number: usize,
     compression: Compression,
     raster: Raster,
-    /// The row behind it.
+    /// The row after it.
     end: u32,
     rows: Vec<u8>,
 }
@@ -79,7 +83,7 @@ impl Maker {
         Self { row: raster.row(), stages: stages.collect() }
     }
 
-    /// Adds rows of the picture. Returns what is complete.
+    /// Adds rows of the picture. Returns the pieces that are complete.
     fn add(&mut self, rows: &[u8]) -> Vec<Piece> {
         let mut pieces = Vec::new();
         add_to(&mut self.stages, (rows, self.row), &mut pieces);
@@ -97,7 +101,9 @@ impl Maker {
     }
 }
 
-/// Has stages, from the largest to the smallest, make rows of those of the next larger version, of so many bytes each.
+/// Has stages, the largest first, make rows from those of the next larger version.
+///
+/// These have `row` bytes each.
 fn add_to(stages: &mut [Stage], (rows, row): (&[u8], usize), pieces: &mut Vec<Piece>) {
     let Some((stage, smaller)) = stages.split_first_mut() else { return };
     let mut made = Vec::new();
@@ -107,7 +113,7 @@ fn add_to(stages: &mut [Stage], (rows, row): (&[u8], usize), pieces: &mut Vec<Pi
 }
 
 impl Stage {
-    /// Adds rows that have been made to those that wait, and takes out what is complete.
+    /// Adds rows that have been made to those that wait, and takes out complete pieces.
     fn keep(&mut self, mut made: &[u8], pieces: &mut Vec<Piece>) {
         let row = self.raster.row();
         while !made.is_empty() {
@@ -132,7 +138,7 @@ impl Piece {
     }
 }
 
-/// Where pieces are that have been written, by their overview and the row behind them.
+/// The places of pieces that have been written, by their overview and the row after them.
 #[derive(Debug, Default)]
 struct Collected(BTreeMap<(usize, u32), Strips>);
 
@@ -141,7 +147,7 @@ impl Collected {
         self.0.insert((piece.number, piece.end), strips);
     }
 
-    /// Returns where the strips or tiles of each overview are.
+    /// Returns the places of the strips or tiles of each overview.
     fn in_order(mut self, pyramid: &Pyramid) -> Vec<Strips> {
         let of_one = |number: usize| {
             let later = self.0.split_off(&(number + 1, 0));
@@ -155,7 +161,7 @@ impl Collected {
     }
 }
 
-/// The overviews of a picture whose bands come in any order, from several threads.
+/// The overviews of a picture that comes in bands, in any order, from several threads.
 #[derive(Debug)]
 pub(super) struct OfBands {
     /// The rows of the picture.
@@ -175,7 +181,7 @@ struct State {
     written: Collected,
 }
 
-/// Where a band is in the spill.
+/// The place of a band in the spill.
 #[derive(Debug)]
 struct Waiting {
     at: u64,
@@ -203,7 +209,10 @@ impl OfBands {
         Self { height, rows, state: Mutex::default() }
     }
 
-    /// Adds a band. What is complete with it is written to `spill` by `put`, and so is the band if its turn has not come.
+    /// Adds a band.
+    ///
+    /// The pieces that it completes are written to `spill` by `put`, and so is the band if its turn
+    /// has not come.
     pub(super) fn add(
         &self,
         index: usize,
@@ -243,7 +252,7 @@ impl OfBands {
         }
     }
 
-    /// Returns where the strips or tiles of all overviews are in the spill, once all bands have been added.
+    /// Returns the places of all overviews' strips or tiles in the spill, after the last band.
     pub(super) fn take(&self, pyramid: &Pyramid) -> Vec<Strips> {
         std::mem::take(&mut self.lock().written).in_order(pyramid)
     }
@@ -253,7 +262,7 @@ impl OfBands {
     }
 }
 
-/// Makes a band smaller by itself if no box goes on beyond it; otherwise it has to be added to the others as it is.
+/// Makes a band smaller by itself if no box goes on beyond it; else keeps its rows as they are.
 fn band(
     pyramid: &Pyramid,
     raster: &Raster,

@@ -1,4 +1,4 @@
-//! The pages of a TIFF: pictures, and what accompanies them.
+//! The pages of a TIFF: pictures, and their companions.
 
 use std::collections::HashSet;
 
@@ -11,22 +11,23 @@ use crate::reader::Reader;
 /// The most pages of a file.
 const MAX_PAGES: usize = 100_000;
 
-/// The most directories behind a picture that are taken for smaller versions of it: a picture can hardly be halved more often, and each may have
-/// a mask.
+/// The most directories after a picture that are taken for smaller versions of it.
+///
+/// A picture can hardly be halved more often, and each may have a mask.
 const MAX_BEHIND: usize = 64;
 
-/// What a page is to the others.
+/// The role of a page among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Picture,
     /// A smaller version of a picture: an overview or a thumbnail.
     Smaller,
-    /// Which pixels of a picture are valid.
+    /// A mask of a picture's valid pixels.
     Mask,
 }
 
 impl Role {
-    /// Returns what the tags NewSubfileType and SubfileType say.
+    /// Returns the role by the tags NewSubfileType and SubfileType.
     fn new(kind: Option<u64>, old_kind: Option<u64>) -> Self {
         const MASK: u64 = 4;
         const OLD_SMALLER: u64 = 2;
@@ -39,10 +40,10 @@ impl Role {
     }
 }
 
-/// What accompanies the pictures of a file and is left out.
+/// Companions of a file's pictures that are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Company {
-    /// Smaller versions that are of none of them.
+    /// Smaller versions that do not belong to any of them.
     pub(super) smaller: bool,
     /// Masks.
     pub(super) masks: bool,
@@ -55,13 +56,13 @@ pub(super) struct Company {
 pub(super) struct Smaller {
     /// The offset of its directory.
     pub(super) place: u64,
-    /// Whether that is a sub-directory of the picture's, rather than behind it.
+    /// Whether that is a sub-directory of the picture's, rather than after it.
     pub(super) is_below: bool,
-    /// Whether it does not say what it is, so that it is a picture if it is none.
+    /// Whether it has no subfile type; it is a picture if it proves not to be smaller.
     pub(super) is_untold: bool,
 }
 
-/// What accompanies one picture.
+/// Companions of one picture.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     pub(super) smaller: Vec<Smaller>,
@@ -78,7 +79,7 @@ impl Beside {
         self.has_masks |= role == Role::Mask;
     }
 
-    /// Adds a page of a slide that is behind the first.
+    /// Adds a page of a slide that is after the first.
     fn add_of_slide(&mut self, role: Role, place: u64) {
         match role {
             Role::Picture => self.smaller.push(Smaller { place, is_below: false, is_untold: true }),
@@ -95,13 +96,15 @@ pub(super) struct Pictures {
     pub(super) places: Vec<u64>,
     /// The numbers of these directories, from 0, among all.
     pub(super) numbers: Vec<usize>,
-    /// What accompanies them.
+    /// Their companions.
     pub(super) company: Company,
 }
 
 impl Pictures {
-    /// Finds the pictures among the pages that follow one another, from the directory at `first` on. A file in which nothing calls itself a
-    /// picture has one, its first page, and so does a slide.
+    /// Finds the pictures among the pages, from the directory at `first` on.
+    ///
+    /// A file without a page of the picture type has one picture, its first page, and so does a
+    /// slide.
     pub(super) fn find(
         bytes: &mut Reader<'_>,
         form: Form,
@@ -150,11 +153,13 @@ pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Returns what is in the sub-directories of a picture and behind it, up to the next one, or up to the end of a slide. Its own directory is at the
-/// offset `place`.
+/// Returns the companions of a picture: sub-directories, and pages after it.
+///
+/// The pages end at the next picture, or at the end of a slide. The picture's own directory is at
+/// the offset `place`.
 ///
 /// # Errors
-/// If there are further pictures in sub-directories, or more behind a slide than it has.
+/// If there are further pictures in sub-directories, or more pages after a slide than it has.
 pub(super) fn beside(
     bytes: &mut Reader<'_>,
     form: Form,
@@ -191,7 +196,9 @@ pub(super) fn beside(
     if is_slide && next > 0 { Err(slide::refused()) } else { Ok(beside) }
 }
 
-/// Reads the directory of another picture at an offset, without where its pixels lie. Returns nothing if there is none, or if it is long.
+/// Reads the directory of another picture at an offset, without the places of its pixels.
+///
+/// Returns `None` if there is no directory, or if it is long.
 pub(super) fn directory_of_other(
     bytes: &mut Reader<'_>,
     form: Form,

@@ -1,5 +1,7 @@
-//! Strips and tiles. Each is read and decompressed separately, and its samples are put where they belong. Idle cores help if there are
-//! many.
+//! Strips and tiles.
+//!
+//! Each is read and decompressed separately, and its samples are put where they belong. Idle cores
+//! help if there are many.
 
 use std::borrow::Cow;
 use std::mem;
@@ -25,28 +27,28 @@ use crate::webp;
 pub(super) struct Parts<'a> {
     file: &'a Reader<'a>,
     header: &'a Header,
-    /// Where they are in the file.
+    /// Their offsets in the file.
     offsets: Numbers<'a>,
-    /// How long they are, if the file says so.
+    /// Their lengths, if the file states them.
     lengths: Option<Numbers<'a>>,
-    /// How many the picture needs.
+    /// The number that the picture needs.
     needed: usize,
-    /// What the JPEG streams share.
+    /// The common part of the JPEG streams.
     jpegs: Jpegs<'a>,
-    /// The sample that stands where nothing was written, in native byte order if it has whole bytes.
+    /// The sample for parts that were never written, in native byte order if of whole bytes.
     no_data: u16,
-    /// The same for samples that are no levels.
+    /// The same for samples that are not levels.
     no_value: Vec<u8>,
     /// Those that a device inflated.
     inflated: Option<Inflated<'a>>,
 }
 
-/// What a thread needs for reading.
+/// The buffers of a reading thread.
 #[derive(Default)]
 pub(super) struct Tool {
     /// A strip or tile as in the file.
     data: Vec<u8>,
-    /// The samples of a strip or tile whose rows are not those of the picture.
+    /// The samples of a strip or tile with rows other than those of the picture.
     samples: Vec<u8>,
     decompression: Decompression,
 }
@@ -84,7 +86,7 @@ impl<'a> Parts<'a> {
         Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data, no_value, inflated: None })
     }
 
-    /// Has a device inflate all that is going to be read, if it does.
+    /// Has a device inflate all parts that are going to be read, if it can.
     pub(super) fn inflated_by(self, coder: Option<&'a dyn StreamCoder>) -> Self {
         let inflated = coder.and_then(|coder| self.inflate_by(coder));
         Self { inflated, ..self }
@@ -101,7 +103,7 @@ impl<'a> Parts<'a> {
         Inflated::new(coder, wanted.start, &lengths, header.part_bytes(), read)
     }
 
-    /// Returns the numbers of the strips or tiles of the rows that are read, unless those of each plane lie apart.
+    /// Returns the numbers of the parts with the rows that are read, unless planes are separate.
     fn wanted(&self) -> Option<Range<usize>> {
         let header = self.header;
         if !header.is_band() {
@@ -118,15 +120,15 @@ impl<'a> Parts<'a> {
         self.header.method == Method::Deflate && self.needed >= inflated::FEWEST
     }
 
-    /// Returns where a strip or tile lies, and the most bytes that it has; `None` if it was never written.
+    /// Returns the offset and the most bytes of a strip or tile; `None` if it was never written.
     ///
     /// # Errors
-    /// If there is no telling how long it is.
+    /// If its length is unknown.
     fn place(&self, index: usize) -> Result<Option<(u64, u64)>, CodecError> {
         let offset = self.offsets.get(index).expect("there are as many as the picture needs");
         let told = self.lengths.and_then(|lengths| lengths.get(index));
-        // Some writers leave the lengths out or write 0. Samples that are not compressed have a known length, and a single strip ends with
-        // the file at the latest.
+        // Some writers leave the lengths out or write 0. Samples that are not compressed have a
+        // known length, and a single strip ends with the file at the latest.
         let is_clear = self.header.method == Method::Stored || self.needed == 1;
         match told.unwrap_or(0) {
             length @ 1.. => Ok(Some((offset, length))),
@@ -142,7 +144,7 @@ impl<'a> Parts<'a> {
         self.offsets.iter().zip(lengths.iter()).take(self.needed).any(|place| place == (0, 0))
     }
 
-    /// Returns whether they lie behind each other, `bytes` bytes in all.
+    /// Returns whether they lie one after the other, `bytes` bytes in all.
     pub(super) fn is_contiguous(&self, bytes: u64) -> bool {
         let mut end = Some(self.start());
         let places = (0..self.needed).map(|index| self.place(index).ok().flatten());
@@ -160,7 +162,7 @@ impl<'a> Parts<'a> {
         self.offsets.get(0).unwrap_or(0)
     }
 
-    /// Fills `target` with the samples of the picture as they are stored, except that those of whole bytes are in native order.
+    /// Fills `target` with the picture's samples as stored, but whole bytes in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
         let row = header.row_bytes(header.layout.width);
@@ -197,7 +199,9 @@ impl<'a> Parts<'a> {
         data + decompression + header.buffer_bytes()
     }
 
-    /// Fills `target` with rows of the picture from number `first` on. Only stored samples may begin within a strip or tile.
+    /// Fills `target` with rows of the picture from number `first` on.
+    ///
+    /// Only stored samples may begin within a strip or tile.
     fn read_rows(&self, tool: &mut Tool, first: usize, mut target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
         let (row, across) = (header.row_bytes(header.layout.width), header.across());
@@ -231,7 +235,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Fills `target` with the rows of a strip or tile behind those that are `skipped`, which there are only if samples are stored.
+    /// Fills `target` with the rows of a strip or tile after `skipped` ones, 0 unless uncompressed.
     fn fetch(
         &self,
         tool: &mut Tool,
@@ -317,8 +321,10 @@ impl Rows for Parts<'_> {
     }
 }
 
-/// Refuses strips and tiles that take more memory than the limits allow for a picture. If the picture is over the limits too, or its file of `length` bytes, the
-/// error is about all of them.
+/// Refuses strips and tiles that take more memory than the limits allow for a picture.
+///
+/// If the picture is over the limits too, or its file of `length` bytes, the error is about all of
+/// them.
 pub(super) fn check(header: &Header, length: u64, limits: &Limits) -> Result<(), CodecError> {
     let (enough, all) = (header.buffer_bytes(), header.layout.bytes().max(length));
     if enough <= limits.max_bytes {
@@ -339,8 +345,10 @@ fn in_tiff(error: CodecError) -> CodecError {
     }
 }
 
-/// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form: many times what a method can produce, plus
-/// what a JPEG may have before its data. Anything beyond that in the file is not read.
+/// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form.
+///
+/// That is many times the longest output of a method, plus the most that a JPEG may have before its
+/// data. Anything beyond that in the file is not read.
 fn most_data(method: Method, samples: u64) -> u64 {
     let beside = if matches!(method, Method::Jpeg | Method::WebP) { 256 << 10 } else { 4 << 10 };
     samples.saturating_mul(8).saturating_add(beside)
@@ -353,8 +361,9 @@ fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Resu
     file.read_at(data, offset).map_err(io_error)
 }
 
-/// Fills rows of a strip or tile with one sample, as it is stored, except that those of whole bytes are in native order. It is `value` if
-/// samples are no levels.
+/// Fills rows of a strip or tile with one sample as stored, but whole bytes in native order.
+///
+/// It is `value` if samples are not levels.
 fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
     let row = header.part_row_bytes();
     match header.bits {
@@ -373,7 +382,7 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
     }
 }
 
-/// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
+/// Puts the samples of a plane's strip, or of tile `left`, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
     if header.planar && header.shared(plane) != (1, 1) {
         return place_shared(samples, rows, header, plane, left);
@@ -410,8 +419,9 @@ fn place_shared(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, 
     }
 }
 
-/// Puts units of pixels that share their differences of colour into the rows of the picture: the brightness of each, and then the two
-/// differences.
+/// Puts units of pixels that share their differences of colour into the rows of the picture.
+///
+/// A unit is the brightness of each pixel, and then the two differences.
 fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     let (across, down) = (header.subsampling.0 as usize, header.subsampling.1 as usize);
     let (first, unit) = (left * header.part.0 as usize, across * down + 2);
@@ -425,7 +435,7 @@ fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     }
 }
 
-/// Returns a row of the samples of a plane, or of interleaved channels; packed ones are scaled to the full range.
+/// Returns a row of a plane's or of interleaved samples; packed ones are scaled to full range.
 fn unpacked<'r>(row: &'r [u8], header: &Header) -> Cow<'r, [u8]> {
     if !header.is_packed() {
         return row.into();

@@ -1,7 +1,11 @@
-//! TIFF's predictors: the horizontal one (TIFF 6.0, section 14), by which samples are stored as differences from the same channel of the
-//! previous pixel, and the one for floats (Adobe's TIFF Technical Note 3).
+//! TIFF's predictors: the horizontal one, and the one for floats.
+//!
+//! The horizontal one (TIFF 6.0, section 14) stores samples as differences from the same channel of
+//! the previous pixel; the one for floats is that of Adobe's TIFF Technical Note 3.
 
-/// Replaces differences by the samples, in rows of `row` bytes and in native byte order. A sample has `bytes` bytes.
+/// Replaces differences by the samples, in rows of `row` bytes and in native byte order.
+///
+/// A sample has `bytes` bytes.
 pub(super) fn undo(samples: &mut [u8], row: usize, channels: usize, bytes: usize) {
     if channels > 4 {
         let sum = match bytes {
@@ -33,8 +37,9 @@ pub(super) fn undo(samples: &mut [u8], row: usize, channels: usize, bytes: usize
     samples.chunks_exact_mut(row).for_each(sum);
 }
 
-/// Appends the differences of `samples`, in rows of `row` bytes, to `into`. Samples, of `bytes` bytes each, and differences are
-/// little-endian.
+/// Appends the differences of `samples`, in rows of `row` bytes, to `into`.
+///
+/// Samples, of `bytes` bytes each, and differences are little-endian.
 pub(super) fn apply(samples: &[u8], row: usize, channels: usize, bytes: usize, into: &mut Vec<u8>) {
     let filled = into.len();
     into.extend_from_slice(samples);
@@ -48,7 +53,7 @@ pub(super) fn apply(samples: &[u8], row: usize, channels: usize, bytes: usize, i
     samples.chunks_exact(row).zip(differences).for_each(|(row, into)| differ(row, channels, into));
 }
 
-/// Replaces what [`apply_float`] makes by the samples, in native byte order.
+/// Replaces the differences of [`apply_float`] by the samples, in native byte order.
 pub(super) fn undo_float(samples: &mut [u8], row: usize, channels: usize, bytes: usize) {
     let mut planes = vec![0; row];
     for samples in samples.chunks_exact_mut(row) {
@@ -61,8 +66,10 @@ pub(super) fn undo_float(samples: &mut [u8], row: usize, channels: usize, bytes:
     }
 }
 
-/// Appends the differences of floats, which are little-endian, to `into`: of each row the most significant bytes of all samples come first,
-/// then the next ones, and all these bytes are stored as differences.
+/// Appends the differences of floats, which are little-endian, to `into`.
+///
+/// In each row the most significant bytes of all samples come first, then the next ones, and all
+/// these bytes are stored as differences.
 pub(super) fn apply_float(samples: &[u8], row: usize, channels: usize, bytes: usize, into: &mut Vec<u8>) {
     let mut planes = Vec::with_capacity(row);
     for samples in samples.chunks_exact(row) {

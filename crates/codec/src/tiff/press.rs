@@ -1,4 +1,4 @@
-//! Making and compressing strips and tiles.
+//! Strips and tiles, made and compressed.
 
 use super::super::output::Output;
 use super::method::Compression;
@@ -48,7 +48,7 @@ impl<'r> Press<'r> {
         Ok(())
     }
 
-    /// Makes what is compressed of a strip.
+    /// Makes the differences, or samples, of a strip that are compressed.
     pub(super) fn predict(&mut self, strip: Strip<'_>) -> Result<(), CodecError> {
         let (row, channels, bytes) = (self.raster.part_row(), self.raster.channels(), self.raster.bytes);
         let samples = strip.samples(bytes, &mut self.samples)?;
@@ -63,7 +63,7 @@ impl<'r> Press<'r> {
         Ok(())
     }
 
-    /// Returns what [`Press::predict`] made.
+    /// Returns the result of [`Press::predict`].
     pub(super) fn predicted(&self) -> &[u8] {
         &self.differences
     }

@@ -1,8 +1,12 @@
-//! The smaller versions of a picture that are in its file: overviews behind it, as GDAL writes them, and the resolutions of a pyramid in its
-//! sub-directories, as OME-TIFF has them. They show the old contrast, so they are made again ([`super::overviews`]): as many as there were, each
-//! where it was, as large, and in the same tiles and compression.
+//! The smaller versions of a picture in its file.
 //!
-//! Only what has the samples of the picture and its shape is a version of it. A thumbnail of another kind is left out.
+//! They are overviews after it, as GDAL writes them, and the resolutions of a pyramid in its
+//! sub-directories, as in OME-TIFF.
+//!
+//! They show the old contrast, and are therefore made again ([`super::overviews`]): as many as
+//! there were, each where it was, as large, and in the same tiles and compression.
+//!
+//! A version has the samples of the picture and its shape. A thumbnail of another kind is left out.
 
 use std::sync::Arc;
 
@@ -17,7 +21,7 @@ use super::{slide, tags};
 use crate::mapped::{Boxes, Cut};
 use crate::reader::Reader;
 
-/// Room in a directory for the tags that are written besides those that it had.
+/// Room in a directory for the tags that are written in addition to its own.
 pub(super) const DESCRIBED: u64 = 4 << 10;
 
 /// A smaller version of a picture, as it is made again.
@@ -25,12 +29,12 @@ pub(super) const DESCRIBED: u64 = 4 << 10;
 pub(super) struct Overview {
     pub(super) width: u32,
     pub(super) height: u32,
-    /// How it is cut, if into tiles.
+    /// Its tiles, if it has any.
     shape: Option<Shape>,
     pub(super) compression: Compression,
-    /// Whether its directory is a sub-directory of the picture's, rather than behind it.
+    /// Whether its directory is a sub-directory of the picture's, rather than after it.
     pub(super) is_below: bool,
-    /// Whether it says that it is a smaller version.
+    /// Whether it declares itself a smaller version.
     pub(super) says_so: bool,
     /// The strips or tiles that it had.
     parts: usize,
@@ -44,13 +48,17 @@ pub(super) struct Pyramid {
     pub(super) overviews: Vec<Overview>,
     /// Whether the samples are labels, which have no mean.
     pub(super) are_labels: bool,
-    /// Bytes of room for all directories, if these lie before all pixels: whoever reads a part of the file then finds them at once (COG).
+    /// Bytes of room for all directories, if these lie before all pixels (COG).
+    ///
+    /// Readers of a part of the file then find them at once.
     pub(super) room: Option<u64>,
 }
 
 impl Pyramid {
-    /// Finds the versions of the picture with this header among those that are `smaller`, and how the directories lie. Its own directory is at the
-    /// offset `place`. Returns whether all of them are such versions, too.
+    /// Finds the versions of a picture among `smaller` ones, and the place of the directories.
+    ///
+    /// `header` is the picture's; its directory is at the offset `place`. Also returns whether all
+    /// `smaller` ones are such versions.
     pub(super) fn find(
         file: &mut Reader<'_>,
         (place, directory): (u64, &Directory),
@@ -85,7 +93,7 @@ impl Pyramid {
         rooms.fold(0, u64::saturating_add)
     }
 
-    /// Returns the same with the tags that are kept of those that each had.
+    /// Returns the same with the tags that each keeps.
     pub(super) fn keeping(mut self, kept: impl Fn(Directory) -> Directory) -> Self {
         for overview in &mut self.overviews {
             overview.kept = Arc::new(kept(Arc::unwrap_or_clone(std::mem::take(&mut overview.kept))));
@@ -93,7 +101,7 @@ impl Pyramid {
         self
     }
 
-    /// Returns the bytes of the samples of all overviews of a picture that is written so, if these are stored as they are.
+    /// Returns the bytes of all overviews of a picture with this raster, if they are uncompressed.
     pub(super) fn stored_bytes(&self, raster: &Raster) -> Option<u64> {
         let are_stored = self.overviews.iter().all(|overview| overview.compression == Compression::Stored);
         are_stored.then(|| self.all_bytes(raster))
@@ -104,7 +112,7 @@ impl Pyramid {
         all.fold(0, u64::saturating_add)
     }
 
-    /// Returns the bytes of heap for making the overviews of a picture that is written so, or of a band of it.
+    /// Returns the bytes of heap for making the overviews of a picture, or of a band of it.
     pub(super) fn heap_bytes(&self, raster: &Raster, is_band: bool) -> u64 {
         let of_one = |overview: &Overview| {
             let made = overview.raster(raster);
@@ -114,7 +122,7 @@ impl Pyramid {
         };
         let rows: u64 = self.overviews.iter().map(of_one).sum();
         let kept = match (is_band, self.room) {
-            // A band is made smaller before it is its turn.
+            // A band is made smaller before its turn.
             (true, _) => raster.all_bytes() / 4,
             // They are compressed before the picture, and LZW may add half.
             (false, Some(_)) => self.all_bytes(raster).saturating_mul(3) / 2,
@@ -132,7 +140,9 @@ impl Pyramid {
 }
 
 impl Overview {
-    /// Reads the directory of a smaller version of the picture with this header. Returns nothing if it does not have the same samples.
+    /// Reads the directory of a smaller version of the picture with this header.
+    ///
+    /// Returns `None` if it does not have the same samples.
     fn read(
         file: &mut Reader<'_>,
         version: &Smaller,
@@ -162,18 +172,18 @@ impl Overview {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Returns how it is written if the picture is written so.
+    /// Returns its raster, given that of the picture.
     pub(super) fn raster(&self, of_picture: &Raster) -> Raster {
         Raster { width: self.width, height: self.height, shape: self.shape, ..*of_picture }
     }
 
-    /// Returns how the next larger version, of this size, is cut into its pixels.
+    /// Returns the cut of the next larger version, of this size, into its pixels.
     pub(super) fn cut(&self, larger: (u32, u32)) -> [Cut; 2] {
         Cut::of(larger, (self.width, self.height))
     }
 }
 
-/// Leaves out what does not have the shape of the picture, or is larger than the next larger version.
+/// Leaves out overviews without the shape of the picture, or larger than the next larger version.
 fn leave_out_misfits(overviews: &mut Vec<Overview>, header: &Header) {
     let size = (header.layout.width, header.file_rows);
     let mut sizes: Vec<(u32, u32)> =

@@ -1,4 +1,4 @@
-//! What is refused of a TIFF, because it could not be read or written back as what it is.
+//! TIFFs that are refused, because they could not be read or written back as they are.
 
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, DEVELOP, MOSAIC, SCALE, SPLIT, TO_RGB};
@@ -8,7 +8,7 @@ use super::samples::Colours;
 use super::{malformed, tags, unsupported};
 use crate::reader::Reader;
 
-/// Refuses a camera's raw file, and stacks whose further pictures no page and no known description tells of.
+/// Refuses camera raw files, and stacks with pictures outside the pages and known descriptions.
 pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result<(), CodecError> {
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", DEVELOP));
@@ -27,7 +27,9 @@ pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result
     Ok(())
 }
 
-/// Returns whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like), whose first directory often has only a preview.
+/// Returns whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like).
+///
+/// Its first directory often has only a preview.
 fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     let mut mark = [0; 4];
     let is_canons = bytes.read_at(&mut mark, 8).is_ok() && mark == *b"CR\x02\0";
@@ -40,7 +42,7 @@ fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     is_canons || is_of_a_sensor || has_the_raw_below
 }
 
-/// Refuses what cannot be done right with samples that are no levels.
+/// Refuses properties that cannot be handled right with samples that are not levels.
 pub(super) fn refuse_kinds(method: Method, colours: Colours, before_alpha: usize) -> Result<(), CodecError> {
     if before_alpha > 0 {
         return Err(CodecError::unsupported(

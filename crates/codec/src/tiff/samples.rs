@@ -1,4 +1,4 @@
-//! What a TIFF's tags say about its samples: their type, what they mean, and how they were made easier to compress.
+//! The samples of a TIFF by its tags: their type, their meaning, and the predictor.
 
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, EACH_CHANNEL, SCALE, TO_RGB};
@@ -8,10 +8,10 @@ use super::{malformed, tags, unsupported};
 use crate::mapped::{Alpha, Kind};
 use equalize::Depth;
 
-/// The most channels besides the colours.
+/// The most channels in addition to the colours.
 pub(super) const MAX_BEHIND: usize = 16;
 
-/// How samples become colours.
+/// The meaning of samples as colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
     /// Gray and RGB as they are.
@@ -33,7 +33,7 @@ impl Colours {
     }
 }
 
-/// How samples are stored so that they are easier to compress.
+/// The transformation of samples that makes them easier to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Predictor {
     /// As they are.
@@ -57,12 +57,12 @@ pub(super) fn bits(directory: &Directory, samples: usize) -> Result<u32, CodecEr
     }
 }
 
-/// Returns whether samples of a format are unsigned; what is not specified is taken for that.
+/// Returns whether samples of a format are unsigned; unspecified ones are taken for unsigned.
 const fn is_unsigned(format: u64) -> bool {
     matches!(format, tags::UNSIGNED | 4)
 }
 
-/// Returns the type of samples of this many bits that are no levels; `None` if they are.
+/// Returns the type of samples of this many bits that are not levels; `None` if they are.
 pub(super) fn kind(directory: &Directory, bits: u32, samples: usize) -> Result<Option<Kind>, CodecError> {
     let formats = directory.numbers(tags::SAMPLE_FORMAT).into_iter().flat_map(Numbers::iter);
     let mut formats = formats.take(samples.max(1));
@@ -89,7 +89,9 @@ pub(super) fn kind(directory: &Directory, bits: u32, samples: usize) -> Result<O
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
 }
 
-/// Returns how samples become colours, and how many samples of a pixel do. Some writers do not say it.
+/// Returns the meaning of samples as colours, and the number of a pixel's samples that are colours.
+///
+/// Some writers do not state it.
 pub(super) fn colours(
     directory: &Directory,
     method: Method,
@@ -105,7 +107,8 @@ pub(super) fn colours(
         Some(3) => Ok((Colours::Palette, 1)),
         Some(tags::SEPARATED) if is_cmyk => Ok((Colours::Cmyk, 4)),
         Some(tags::SEPARATED) => Err(CodecError::unsupported("a TIFF of other inks than CMYK", TO_RGB)),
-        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB
+        // libjpeg converts it to RGB.
+        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)),
         Some(tags::YCBCR) => Ok((Colours::YCbCr, 3)),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
@@ -125,7 +128,7 @@ pub(super) fn is_palette_of_levels(directory: &Directory) -> bool {
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
 }
 
-/// Returns whether a palette of 8 bits only gives levels a colour: red, green and blue grow evenly with them, from black on.
+/// Returns whether an 8-bit palette only gives levels a colour: evenly, from black on.
 pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
     const LEVELS: usize = Depth::Eight.levels();
     let map: Vec<u64> = directory.numbers(tags::COLOUR_MAP).into_iter().flat_map(Numbers::iter).collect();
@@ -139,7 +142,7 @@ pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
     map.len() == 3 * LEVELS && map.iter().any(|&value| value > 0) && map.chunks_exact(LEVELS).all(is_even)
 }
 
-/// Returns what is alpha of the samples behind the colours, how many others there are, and how many of these lie before it.
+/// Returns the kind of alpha, the count of other samples after the colours, and of those before it.
 pub(super) fn behind(
     directory: &Directory,
     samples: usize,
@@ -170,7 +173,7 @@ pub(super) fn behind(
     Ok((alpha, others, before))
 }
 
-/// Returns how many pixels of a YCbCr picture across and down share their differences of colour.
+/// Returns how many pixels across and down share their differences in a YCbCr picture.
 pub(super) fn subsampling(
     directory: &Directory,
     (bits, samples): (u32, usize),

@@ -1,9 +1,10 @@
-//! Files of several pages: where each is.
+//! Files of several pages, and the places of these.
 //!
-//! Channels that are no colours are pages too, whether they lie in planes or are interleaved.
+//! Channels that are not colours are pages too, whether they lie in planes or are interleaved.
 //!
-//! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
-//! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
+//! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie
+//! after it, and the description has their number. They are written back the same way, with the
+//! directory before the pages, because it has to lie within 4 GiB.
 
 use std::sync::Arc;
 
@@ -24,35 +25,37 @@ use crate::mapped::SharedSpread;
 use crate::reader::Reader;
 use crate::volumes::{NoVolumes, Volumes};
 
-/// Where a page is.
+/// The place of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) directory: u64,
     pub(super) part: Part,
-    /// Which of the directory's channels it is.
+    /// The number of its channel among those of the directory.
     pub(super) channel: usize,
     pub(super) channels: Channels,
     pub(super) first_page: FirstPage,
 }
 
-/// What of that which begins with a page that has a directory.
+/// Which part of a directory's pixel data this page is.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     /// The page.
     Page,
-    /// One of those that lie behind each other: how many lie before it, of which the first has the directory.
+    /// A page of a joined stack: the number of pages before it. Only the first has a directory.
     Behind(u64),
-    /// These rows of the page, which has this shape. How levels are spread over all of its rows is found out once.
+    /// Some rows of the page of this shape; the spread of levels over all rows is found once.
     Rows { shape: CutShape, first: u32, count: u32, spread: Arc<SharedSpread> },
 }
 
 impl Place {
-    /// Returns whether it is one of the pages that lie behind each other, of which only the first has a directory.
+    /// Returns whether it is a page of a joined stack, where only the first has a directory.
     pub(super) const fn is_joined(&self) -> bool {
         matches!(self.part, Part::Behind(_))
     }
 
-    /// Refuses a page that has other channels than the first one, which decide about the number of pages, or another shape than its bands were made for.
+    /// Refuses a page with other channels than the first one, or another shape than its bands'.
+    ///
+    /// The channels of the first page decide on the number of pages.
     pub(super) fn check(&self, header: &Header) -> Result<(), CodecError> {
         if let Part::Rows { shape, .. } = &self.part
             && *shape != CutShape::of(header)
@@ -68,7 +71,7 @@ impl Place {
         ))
     }
 
-    /// Has a directory and what was read of it tell of this place alone.
+    /// Restricts a directory and its header to this place.
     pub(super) fn narrow(&self, directory: &mut Directory, header: &mut Header) {
         match self.part {
             Part::Page => {}
@@ -82,7 +85,7 @@ impl Place {
         }
     }
 
-    /// Returns how levels are spread over the page, if this is some rows of it.
+    /// Returns the spread of levels over the page, if this is some rows of it.
     pub(super) fn spread(&self) -> Option<Arc<SharedSpread>> {
         if let Part::Rows { spread, .. } = &self.part { Some(Arc::clone(spread)) } else { None }
     }
@@ -93,11 +96,11 @@ impl Place {
 pub(crate) struct Stack {
     /// The offsets of their directories.
     directories: Vec<u64>,
-    /// How many pages the only directory stands for; 1 if each has its own.
+    /// The number of pages that share the only directory; 1 if each has its own.
     joined: u64,
-    /// The channels of each directory that are no colours.
+    /// The channels of each directory that are not colours.
     channels: Channels,
-    /// Of which channel the pages are, as the first directory tells.
+    /// The channels of the pages, by the first directory.
     order: Order,
     big: bool,
     /// The bytes of the first directory.
@@ -106,7 +109,9 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Returns the pages of a file of these pictures, if there are several. This directory is of the first.
+    /// Returns the pages of a file of these pictures, if there are several.
+    ///
+    /// `directory` is that of the first.
     pub(super) fn new(
         file: &Reader<'_>,
         (header, first_page): (&Header, FirstPage),
@@ -142,20 +147,20 @@ impl Stack {
         self.directories.len() * self.joined as usize * self.channels.count
     }
 
-    /// Returns of which channel a page is; `None` if that is not told.
+    /// Returns the channel of a page; `None` if it is not known.
     pub(crate) fn channel(&self, index: usize) -> Option<usize> {
         let count = self.channels.count;
         let of_directory = self.order.channel(index / count)? as usize;
         Some(of_directory * count + index % count)
     }
 
-    /// Returns of which channel a page is among those that are samples of one page in the file, if it has such.
+    /// Returns the channel of a page that is one of several samples of a page in the file.
     pub(crate) fn sample_channel(&self, index: usize) -> Option<u16> {
         let count = self.channels.count;
         (count > 1).then(|| u16::try_from(index % count).ok()).flatten()
     }
 
-    /// Returns the volumes whose slices the pages are.
+    /// Returns the volumes that the pages are slices of.
     pub(crate) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         let count = self.channels.count;
         let pages = (0..self.count()).map(|page| Some((self.order.coordinates(page / count)?, page % count)));
@@ -167,12 +172,12 @@ impl Stack {
         if pages.iter().enumerate().all(is_at_place) { Ok(volumes) } else { Err(NoVolumes::Incomplete) }
     }
 
-    /// Returns whether pages lie behind each other, and only the first has a directory.
+    /// Returns whether the stack is joined: only the first page has a directory.
     pub(super) const fn is_joined(&self) -> bool {
         self.joined > 1
     }
 
-    /// Returns where a page is.
+    /// Returns the place of a page.
     pub(crate) fn place(&self, index: usize) -> Place {
         let channels = self.channels;
         let (page, channel) = (index / channels.count, index % channels.count);
@@ -183,20 +188,22 @@ impl Stack {
         Place { directory, part, channel, channels, first_page: self.first_page }
     }
 
-    /// Returns where the directories of the pages are, and of which channel each is, if these may be cut into bands.
+    /// Returns the offsets of the pages' directories, and their channels, if bands are possible.
     pub(super) fn directories(&self) -> Option<(&[u64], Option<Order>)> {
         let may_be_cut = self.joined == 1 && self.channels == Channels::ONE;
         may_be_cut.then(|| (&*self.directories, Some(self.order.clone())))
     }
 
-    /// Returns what writes the pages back.
+    /// Returns a writer of the pages.
     pub(crate) fn writer(&self) -> Writer {
         let joined = (self.joined > 1).then_some(self.directory_bytes + DESCRIBED);
         Writer::of_pages(self.count(), self.channels, joined, self.big)
     }
 }
 
-/// Returns the number of pages that lie behind each other, if the description tells of `told` and the pixels can lie so; otherwise 1.
+/// Returns the number of pages of a joined stack; 1 if the pixels cannot lie that way.
+///
+/// `told` is the number in the description.
 fn joined_pages(
     file: &Reader<'_>,
     header: &Header,
@@ -214,7 +221,8 @@ fn joined_pages(
         pages::check_count(told)?;
         return Ok(told);
     }
-    // Whoever takes a page out of a stack may keep its description, but not the place of its directory.
+    // A program that takes a page out of a stack may keep its description, but not the place of its
+    // directory.
     if room < 2 && at > parts.start() {
         return Ok(1);
     }
@@ -228,7 +236,7 @@ fn page_bytes(header: &Header) -> u64 {
     (header.row_bytes(header.layout.width) as u64).saturating_mul(header.layout.height.into())
 }
 
-/// Has a directory describe one strip at `start`.
+/// Makes a directory describe one strip at `start`.
 fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
     let rows = header.part.1;
     let strip = (header.row_bytes(header.layout.width) as u64).saturating_mul(rows.into());
@@ -240,8 +248,9 @@ fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
     directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&lengths));
 }
 
-/// Returns how many pictures lie behind each other, beginning with the only one that has a directory: ImageJ and tifffile store large stacks
-/// so, and tell their number in the description. 1 if it tells of no others.
+/// Returns the number of pictures in the description of a single directory, or 1.
+///
+/// ImageJ and tifffile store large stacks that way.
 fn told_pictures(directory: &Directory) -> u64 {
     let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
     let told = imagej::images(description).or_else(|| {

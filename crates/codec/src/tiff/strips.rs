@@ -1,4 +1,4 @@
-//! The pixels of a TIFF that is written, cut into strips or tiles, and where these are.
+//! The pixels of a TIFF that is written, cut into strips or tiles, and the places of these.
 
 use std::fs::File;
 use std::io;
@@ -13,18 +13,18 @@ use crate::CodecError;
 use crate::reader::resize;
 use equalize::Layout;
 
-/// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
+/// Approximate bytes of an uncompressed strip: enough to compress well, few enough for the cache.
 pub(super) const STRIP: usize = 256 << 10;
 
 /// Writes bytes, and returns their offset.
 pub(super) type Put<'p> = dyn FnMut(&[u8]) -> io::Result<u64> + 'p;
 
-/// How samples are cut.
+/// The cut of samples into strips or tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Into strips of so many rows.
+    /// Strips of so many rows.
     Strips { rows: u32 },
-    /// Into tiles, whose sides are multiples of 16.
+    /// Tiles, with sides that are multiples of 16.
     Tiles { width: u32, height: u32 },
 }
 
@@ -35,19 +35,19 @@ pub(super) struct Raster {
     pub(super) height: u32,
     /// Samples of a pixel that are colours.
     pub(super) colours: usize,
-    /// Whether a sample behind them is alpha.
+    /// Whether a sample after them is alpha.
     pub(super) alpha: bool,
-    /// The other samples behind them.
+    /// The number of other samples after them.
     pub(super) others: usize,
-    /// How many of these lie before alpha.
+    /// The number of these that lie before alpha.
     pub(super) before_alpha: usize,
     /// Bytes of a sample.
     pub(super) bytes: usize,
-    /// How the bits of a sample are to be understood.
+    /// The value of the tag SampleFormat.
     pub(super) format: u64,
     /// Whether the least value is white.
     pub(super) inverted: bool,
-    /// How they are cut, if not into strips of about [`STRIP`] bytes.
+    /// The cut, if not into strips of about [`STRIP`] bytes.
     pub(super) shape: Option<Shape>,
     /// Whether each channel lies by itself.
     pub(super) planar: bool,
@@ -89,7 +89,7 @@ impl Raster {
         self.colours + self.behind()
     }
 
-    /// Returns the number of samples behind the colours.
+    /// Returns the number of samples after the colours.
     pub(super) fn behind(&self) -> usize {
         usize::from(self.alpha) + self.others
     }
@@ -109,7 +109,7 @@ impl Raster {
         self.width as usize * self.pixel()
     }
 
-    /// Returns width and height of the tiles, if it is cut into such.
+    /// Returns width and height of the tiles, if it is cut into tiles.
     pub(super) fn tile(&self) -> Option<(u32, u32)> {
         if let Some(Shape::Tiles { width, height }) = self.shape { Some((width, height)) } else { None }
     }
@@ -147,19 +147,19 @@ impl Raster {
 pub(super) enum Strip<'s> {
     /// As they are written.
     Ready(&'s [u8]),
-    /// As levels of which they are made.
+    /// As the levels that they are made of.
     Mapped(Piece<'s>),
-    /// Among those of the tiles beside it.
+    /// Among those of the neighbouring tiles.
     Tile(Tile<'s>),
-    /// As channels that lie by themselves, whose samples are interleaved.
+    /// As channels that lie by themselves and are to be interleaved.
     Interleaved(Rows<'s>),
 }
 
-/// Channels that lie one behind the other in a file, and are to be interleaved.
+/// Channels that lie one after the other in a file, and are to be interleaved.
 #[derive(Clone, Copy)]
 pub(super) struct Interleaved<'s> {
     pub(super) spill: &'s File,
-    /// Where each begins.
+    /// The offset of each.
     pub(super) starts: &'s [u64],
 }
 
@@ -167,9 +167,9 @@ pub(super) struct Interleaved<'s> {
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'s> {
     channels: Interleaved<'s>,
-    /// Where they begin in each channel.
+    /// Their offset in each channel.
     at: u64,
-    /// How many bytes of each channel there are.
+    /// Their bytes in each channel.
     bytes: usize,
 }
 
@@ -221,13 +221,13 @@ impl<'s> Strip<'s> {
     }
 }
 
-/// Where the strips are in the file.
+/// The places of the strips in the file.
 #[derive(Debug)]
 pub(super) struct Strips {
     pub(super) rows: u64,
     pub(super) offsets: Vec<u64>,
     pub(super) lengths: Vec<u64>,
-    /// The offset behind the last strip.
+    /// The offset after the last strip.
     pub(super) end: u64,
 }
 
@@ -236,7 +236,7 @@ impl Strips {
         Self { rows: raster.rows() as u64, offsets: Vec::new(), lengths: Vec::new(), end: 0 }
     }
 
-    /// Returns where the strips are if all samples were written as they are from `at` on.
+    /// Returns the places of the strips if all samples were written as they are from `at` on.
     pub(super) fn of_stored(raster: &Raster, at: u64) -> Self {
         let mut strips = Self::none(raster);
         strips.end = at;
@@ -261,7 +261,7 @@ impl Strips {
         self.end = at + length;
     }
 
-    /// Has the strips lie where `put` writes them, which is given the offset and length of each.
+    /// Moves the strips to where `put` writes them, given the offset and length of each.
     pub(super) fn put_again(&mut self, mut put: impl FnMut(u64, u64) -> io::Result<u64>) -> io::Result<()> {
         for (offset, &length) in self.offsets.iter_mut().zip(&self.lengths) {
             *offset = put(*offset, length)?;
@@ -270,7 +270,7 @@ impl Strips {
         Ok(())
     }
 
-    /// Has the strips lie behind each other from `to` on; `copy` copies bytes from an offset to another.
+    /// Moves the strips to consecutive places from `to` on; `copy` copies their bytes.
     pub(super) fn move_to(
         &mut self,
         mut to: u64,

@@ -1,4 +1,4 @@
-//! The tags, and which of them travel with the picture.
+//! The tags, and the list of those that travel with the picture.
 
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::metadata::{Metadata, Resolution};
@@ -7,7 +7,7 @@ use super::{gdal, imagej};
 
 /// NewSubfileType: an odd value marks a smaller version of another page.
 pub(super) const KIND: u16 = 254;
-/// SubfileType, which says the same in older files: 2 marks a smaller version.
+/// SubfileType, the same in older files: 2 marks a smaller version.
 pub(super) const OLD_KIND: u16 = 255;
 pub(super) const WIDTH: u16 = 256;
 pub(super) const HEIGHT: u16 = 257;
@@ -37,12 +37,12 @@ pub(super) const TILE_LENGTH: u16 = 323;
 pub(super) const TILE_OFFSETS: u16 = 324;
 pub(super) const TILE_BYTE_COUNTS: u16 = 325;
 pub(super) const SUB_IFDS: u16 = 330;
-/// Which inks the samples of a [`SEPARATED`] picture are: 1 for CMYK.
+/// The inks of a [`SEPARATED`] picture's samples: 1 for CMYK.
 pub(super) const INK_SET: u16 = 332;
 pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
 pub(super) const JPEG_TABLES: u16 = 347;
-/// Where the stream of an old-style JPEG lies that is the whole picture, and its length.
+/// The offset and length of the stream of an old-style JPEG that is the whole picture.
 pub(super) const JPEG_STREAM: u16 = 513;
 pub(super) const JPEG_STREAM_LENGTH: u16 = 514;
 pub(super) const YCBCR_COEFFICIENTS: u16 = 529;
@@ -55,7 +55,7 @@ pub(super) const STACK_PLANES: u16 = 33629;
 pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
 
-/// What GDAL knows of the picture, as XML, and the level that stands for no data.
+/// GDAL's facts of the picture, as XML, and the no-data value.
 const GDAL_METADATA: u16 = 42112;
 pub(super) const GDAL_NODATA: u16 = 42113;
 
@@ -68,7 +68,10 @@ pub(super) const LAYERS: u16 = 37724;
 /// The version of DNG, Adobe's raw format.
 pub(super) const DNG_VERSION: u16 = 50706;
 
-/// Values of [`PHOTOMETRIC`]. The last two are raw sensor data, with one of the filter's colours per pixel or with all of them.
+/// Values of [`PHOTOMETRIC`].
+///
+/// The last two are raw sensor data, with one of the filter's colours per pixel or with all of
+/// them.
 pub(super) const WHITE_IS_ZERO: u16 = 0;
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
@@ -92,10 +95,10 @@ pub(super) const UNSPECIFIED: u64 = 0;
 pub(super) const ASSOCIATED: u64 = 1;
 pub(super) const UNASSOCIATED: u64 = 2;
 
-/// Tags of where pixels lie, which may be long.
+/// Tags of the places of pixels, which may be long.
 pub(super) const PLACES: [u16; 4] = [STRIP_OFFSETS, STRIP_BYTE_COUNTS, TILE_OFFSETS, TILE_BYTE_COUNTS];
 
-/// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
+/// Tags of the pixels' storage or contrast: they are written anew or have become false.
 const STORAGE: [u16; 48] = [
     KIND,
     OLD_KIND,
@@ -147,14 +150,14 @@ const STORAGE: [u16; 48] = [
     JPEG_TABLES,
     YCBCR_COEFFICIENTS,
     YCBCR_SUBSAMPLING,
-    // Where the shared differences of colour lie.
+    // The position of the shared differences of colour.
     531,
     REFERENCE_BLACK_WHITE,
     LAYERS,
     GDAL_NODATA,
 ];
 
-/// Tags of metadata without which a picture should not go on: XMP, IPTC, Photoshop's, EXIF, the profile and GPS.
+/// Tags of essential metadata: XMP, IPTC, Photoshop's, EXIF, the profile and GPS.
 pub(super) const METADATA: [u16; 6] =
     [XMP, 33723, 34377, ifd::SUB_DIRECTORIES[0], ICC, ifd::SUB_DIRECTORIES[1]];
 
@@ -185,14 +188,16 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     ifd::SUB_DIRECTORIES[1],
 ];
 
-/// Returns the bytes of heap that [`kept`] takes for texts that it corrects: each as it was, in parts, and as it becomes.
+/// Returns the bytes of heap that [`kept`] takes for texts before, during and after corrections.
 pub(super) fn heap_bytes(directory: &Directory) -> u64 {
     let corrected =
         [DESCRIPTION, GDAL_METADATA, IMAGEJ].map(|tag| directory.bytes(tag).map_or(0, <[u8]>::len));
     4 * corrected.iter().sum::<usize>() as u64
 }
 
-/// Returns the tags to pass on, without what becomes false in them. Those in `still_true` are kept although they describe storage or contrast.
+/// Returns the tags to pass on, corrected.
+///
+/// Those in `still_true` are kept although they describe storage or contrast.
 pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> Directory {
     let is_kept =
         |tag: u16| !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || still_true.contains(&tag);
@@ -203,7 +208,7 @@ pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> 
     kept
 }
 
-/// Returns the value of a tag without what becomes false; `None` if nothing else is in it.
+/// Returns the value of a tag without the parts that become false; `None` if all do.
 fn corrected(tag: u16, value: Value, change: Change) -> Option<Value> {
     let Value::Data { kind, bytes } = value else { return Some(value) };
     let bytes = match tag {
@@ -214,7 +219,9 @@ fn corrected(tag: u16, value: Value, change: Change) -> Option<Value> {
     Some(Value::Data { kind, bytes })
 }
 
-/// Takes the display range out of ImageJ's metadata. They go altogether if nothing else is in them, or if they make no sense.
+/// Removes the display range from ImageJ's metadata.
+///
+/// The metadata go altogether if they have no other part, or if they make no sense.
 fn correct_imagej(kept: &mut Directory) {
     /// More parts than the metadata of one picture have.
     const MAX_PARTS: usize = 1 << 16;
@@ -229,7 +236,7 @@ fn correct_imagej(kept: &mut Directory) {
     }
 }
 
-/// Returns whether the page says that it is one of several, and nothing else of that kind.
+/// Returns whether the page declares itself one of several, and has no other subfile type.
 pub(super) fn is_page(directory: &Directory) -> bool {
     const PAGE: u64 = 2;
     directory.number(KIND) == Some(PAGE)
@@ -250,7 +257,7 @@ pub(super) fn metadata(directory: &Directory) -> Metadata {
     Metadata { icc, exif: exif(directory), xmp, resolution: resolution(directory) }
 }
 
-/// Reads the resolution, whose unit is the inch unless the tags say otherwise.
+/// Reads the resolution. Its unit is the inch unless the tags state another.
 fn resolution(directory: &Directory) -> Option<Resolution> {
     let [x, y] = [X_RESOLUTION, Y_RESOLUTION].map(|tag| fractions(directory, tag)?.first().copied());
     let counts = [x?, y?];

@@ -3,20 +3,21 @@
 /// A tile, some of which may lie beyond the edges of the picture.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'s> {
-    /// The rows of the picture that it has, in their whole length.
+    /// The picture's rows in the tile, in their whole length.
     rows: &'s [u8],
-    /// Bytes of such a row, of those before the tile, and of a pixel.
+    /// Bytes of such a row, of the part before the tile, and of a pixel.
     row: usize,
     before: usize,
     pixel: usize,
-    /// Bytes of a row of the tile, and how many there are.
+    /// Bytes of a row of the tile, and the number of rows.
     width: usize,
     height: usize,
 }
 
 impl Tile<'_> {
-    /// Replaces the content of `into` by the samples of the tile. Beyond the edges, the last pixel of a row and the last row go on, which
-    /// compresses well.
+    /// Replaces the content of `into` by the samples of the tile.
+    ///
+    /// Beyond the edges, the last pixel of a row and the last row go on, which compresses well.
     pub(super) fn gather(&self, into: &mut Vec<u8>) {
         into.clear();
         for row in self.rows.chunks_exact(self.row) {

@@ -1,12 +1,14 @@
-//! What a file says of the values of its samples: how many levels they have, and which value is none. OME-XML, ImageJ's description and many writers'
-//! tags of this kind stand on the first page alone, and hold for all.
+//! Values of a file's samples: the number of their levels, and the no-data value.
+//!
+//! OME-XML, ImageJ's description and many writers' tags of this kind stand on the first page alone,
+//! and hold for all.
 
 use super::super::ifd::{Directory, Numbers};
 use super::{arrangement, gdal, imagej, tags};
 use crate::mapped::Kind;
 use crate::stated::{Place, Stated};
 
-/// What the first page says, which holds for every page that says nothing else.
+/// The first page's statements, which hold for every page without its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstPage {
     /// Whether ImageJ wrote the file, whose palettes are colours for display.
@@ -15,7 +17,7 @@ pub(super) struct FirstPage {
     pub(super) is_ome: bool,
     /// The highest level of unsigned samples.
     top: Option<u64>,
-    /// The value of samples that are none.
+    /// The no-data value.
     no_data: Option<f64>,
 }
 
@@ -32,8 +34,10 @@ impl FirstPage {
     }
 }
 
-/// Returns what a page of unsigned samples of up to 16 bits says of their levels: those that have other bits than bytes are multiplied when they
-/// are unpacked, and of others the tags or OME-XML may tell.
+/// Returns the levels that a page of unsigned samples of up to 16 bits states.
+///
+/// Samples of other bits than bytes are multiplied when they are unpacked; for others, the tags or
+/// OME-XML may state the levels.
 pub(super) fn stated(directory: &Directory, bits: u32, first: &FirstPage) -> Option<Stated> {
     let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
     match bits {
@@ -46,11 +50,12 @@ pub(super) fn stated(directory: &Directory, bits: u32, first: &FirstPage) -> Opt
     }
 }
 
-/// Returns the highest level of a page: that which its own tag states, or else that which is said of the whole file.
+/// Returns the highest level of a page, by its own tag, or else by that of the whole file.
 fn top(directory: &Directory, of_file: Option<u64>) -> Option<u64> {
     let Some(tops) = directory.numbers(tags::MAX_SAMPLE) else { return of_file };
     let (least, greatest) = (tops.iter().min()?, tops.iter().max()?);
-    // Many writers put the greatest sample of the picture there, which says nothing of bits unless it is above what is said of them.
+    // Many writers put the greatest sample of the picture there, which does not limit the bits
+    // unless it is above their stated limit.
     let is_of_bits = least == greatest && greatest.checked_add(1).is_some_and(u64::is_power_of_two);
     if is_of_bits { Some(greatest) } else { of_file.filter(|top| greatest <= *top) }
 }
@@ -69,7 +74,7 @@ fn own_no_data(directory: &Directory) -> Option<f64> {
     gdal::no_data(directory.bytes(tags::GDAL_NODATA)?)
 }
 
-/// Returns a no-data value as that of a sample of this kind, or of so many bits if samples are levels; nothing if no sample has it.
+/// Returns a no-data value as a sample of this kind, or of so many bits; `None` without a match.
 pub(super) fn sample(value: f64, bits: u32, kind: Option<Kind>) -> Option<f64> {
     let Some(kind) = kind else {
         let most = f64::from((1_u32 << bits) - 1);
@@ -78,7 +83,9 @@ pub(super) fn sample(value: f64, bits: u32, kind: Option<Kind>) -> Option<f64> {
     kind.sample(value).map(|sample| kind.value(&sample))
 }
 
-/// Returns whether parts of a picture were never written: where samples are levels, the no-data value only fills these, and counts.
+/// Returns whether parts of a picture were never written.
+///
+/// Where samples are levels, the no-data value only fills these, and counts.
 pub(super) fn are_sparse(directory: &Directory) -> bool {
     let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
     lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0)

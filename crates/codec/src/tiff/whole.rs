@@ -11,8 +11,9 @@ use super::strips::{Put, Strips};
 use super::write::Samples;
 use crate::streams::Help;
 
-/// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
-/// to 12 bits, may add half.
+/// The most bytes of pixels with which the offsets never need 64 bits.
+///
+/// Deflate never adds a sixteenth; LZW, with codes of up to 12 bits for a byte, may add half.
 const MAX_SMALL: u64 = 0xf000_0000;
 const MAX_SMALL_LZW: u64 = 0xa000_0000;
 
@@ -60,7 +61,9 @@ pub(crate) fn encode(
     Ok(length)
 }
 
-/// Writes the overviews of a picture, the smallest first, which are kept in memory until all are made. Returns where their strips or tiles are.
+/// Writes the overviews of a picture, the smallest first.
+///
+/// They are kept in memory until all are made. Returns the places of their strips or tiles.
 fn write_overviews_first(
     samples: &Samples<'_>,
     help: Help<'_>,

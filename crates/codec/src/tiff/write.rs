@@ -18,16 +18,20 @@ use crate::cores::Cores;
 use crate::streams::Help;
 use equalize::{Depth, Layout};
 
-/// What pictures have that did not come with overviews.
+/// The pyramid of pictures that came without overviews.
 static NO_PYRAMID: Pyramid = Pyramid { overviews: Vec::new(), are_labels: false, room: None };
 
-/// Returns the bytes of the rows that an encoder holds besides the pixels, where a strip is a row: its differences, and one stream of up to
-/// one and a half rows, in buffers that double. Strips of several rows are small change.
+/// Returns the bytes of rows that an encoder holds beyond the pixels, where a strip is a row.
+///
+/// They are its differences, and one stream of up to one and a half rows, in buffers that double.
+/// Strips of several rows are small change.
 pub(crate) fn heap_bytes(layout: &Layout) -> u64 {
     bytes_of_rows(u64::from(layout.width) * layout.pixel_bytes() as u64)
 }
 
-/// Returns the bytes of heap that an encoder takes for rows of `row` bytes, the rows themselves included if they are not pixels in a slot.
+/// Returns the bytes of heap that an encoder takes for rows of `row` bytes.
+///
+/// The rows themselves are included if they are not pixels in a slot.
 pub(crate) fn bytes_of_rows(row: u64) -> u64 {
     const ROWS: u64 = 6;
     ROWS.saturating_mul(row)
@@ -38,13 +42,13 @@ pub(super) struct Samples<'s> {
     raster: Raster,
     compression: Compression,
     layout: Layout,
-    /// What samples are made with, if those in `pixels` are levels that stand for others.
+    /// The mapping that makes samples of levels, if `pixels` are levels of other samples.
     mapped: Option<&'s Mapped>,
     pixels: &'s [u8],
-    /// Where the samples are, if they are not `pixels` but channels that are to be interleaved.
+    /// The channels to be interleaved, if these are the samples instead of `pixels`.
     interleaved: Option<Interleaved<'s>>,
     pyramid: &'s Pyramid,
-    /// The sample that means no data.
+    /// The no-data value.
     no_data: Option<f64>,
     /// The highest sample, if there are levels above it that are not used.
     top: Option<u16>,
@@ -99,7 +103,7 @@ impl<'s> Samples<'s> {
         self.pyramid
     }
 
-    /// Returns what the samples are, of which means are made.
+    /// Returns the properties of the samples that means are made of.
     pub(super) fn pixels_of_means(&self, are_labels: bool) -> Pixels {
         let Raster { colours, alpha, before_alpha, .. } = self.raster;
         let kind = match (self.mapped, self.layout.depth) {
@@ -119,7 +123,7 @@ impl<'s> Samples<'s> {
         }
     }
 
-    /// Does something with all rows of samples, little-endian, from top to bottom.
+    /// Calls `act` with all rows of samples, little-endian, from top to bottom.
     pub(super) fn for_rows(
         &self,
         act: &mut dyn FnMut(&[u8]) -> Result<(), CodecError>,
@@ -146,7 +150,7 @@ impl<'s> Samples<'s> {
         self.raster.all_bytes()
     }
 
-    /// Returns the page that such a channel is of, with all of its channels.
+    /// Returns the page of such a channel, with all of its channels.
     pub(super) fn interleaved(self, channels: Interleaved<'s>) -> Self {
         let raster = Raster { others: channels.starts.len() - 1, ..self.raster };
         Self { raster, interleaved: Some(channels), ..self }
@@ -157,7 +161,9 @@ impl<'s> Samples<'s> {
         Self { compression: Compression::Stored, ..*self }.write(cores.into(), put)
     }
 
-    /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
+    /// Writes the pixels strip by strip with the help of idle cores.
+    ///
+    /// `put` writes bytes, and returns their offset.
     pub(super) fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let Self { raster, compression, layout, mapped, pixels, interleaved, .. } = self;
         if let Some(channels) = interleaved {
@@ -180,7 +186,7 @@ impl<'s> Samples<'s> {
         Ok(all)
     }
 
-    /// Returns what the directory says of the picture, whose strips are written.
+    /// Returns the description of the picture for its directory, given its strips.
     pub(super) fn written(&self, decoded: &Decoded, strips: Strips) -> Written {
         let kept = match &decoded.native {
             AnyNative::Tiff(native) => Arc::clone(&native.kept),
@@ -208,7 +214,7 @@ impl<'s> Samples<'s> {
     }
 }
 
-/// Writes rows of samples, little-endian, in the strips or tiles of the raster, whose height they have.
+/// Writes rows of samples, little-endian, in the strips or tiles of a raster of their height.
 pub(super) fn write_rows(
     raster: &Raster,
     rows: &[u8],

@@ -1,10 +1,12 @@
-//! Writing the pages of a file, each as soon as it is there, from any number of threads.
+//! A writer of the pages of a file, each as soon as it is there, from any number of threads.
 //!
-//! The pixels of the pages lie in the order of the pages, whatever the order in which they come, and all directories lie behind them. A page
-//! whose place depends on the length of one that has not come yet goes to another file (`spill`) meanwhile.
+//! The pixels of the pages lie in the order of the pages, whatever the order in which they come,
+//! and all directories lie after them. A page whose place depends on the length of one that has not
+//! come yet goes to another file (`spill`) meanwhile.
 //!
-//! Channels that are no colours are pages too, whether they lie in planes or are interleaved. If they are, each goes to the spill as it is, and
-//! whoever brings the last one of a directory interleaves them.
+//! Channels that are not colours are pages too, whether they lie in planes or are interleaved. If
+//! they are, each goes to the spill as it is, and the thread with the last one of a directory
+//! interleaves them.
 //!
 //! The bands of pictures are written like pages, and those of each are put together in the end.
 
@@ -32,13 +34,13 @@ pub(crate) struct Writer {
     big: bool,
     /// Whether only the first page has a directory.
     joined: bool,
-    /// Of each picture the overviews that are made of its bands, if the pages are bands.
+    /// For each picture, the overviews that are made of its bands, if the pages are bands.
     of_bands: Vec<OfBands>,
-    /// How many pages make a picture.
+    /// The number of pages that make a picture.
     each: usize,
     /// Whether all pages wait in the spill until overviews lie before them.
     are_last: bool,
-    /// How many pages are written one by one: those whose channels are interleaved are one.
+    /// The number of pages that are written one by one; interleaved channels are one.
     count: usize,
     channels: Channels,
     state: Mutex<State>,
@@ -46,25 +48,25 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 struct State {
-    /// Where the pages begin that have been announced, as far as that is known before they are written.
+    /// The offsets of the announced pages, as far as they are known before these are written.
     starts: Vec<Option<u64>>,
-    /// Where the next one to be announced begins.
+    /// The offset of the next one to be announced.
     announced_end: Option<u64>,
     /// The first page that is not in its place yet.
     next: usize,
-    /// Where it begins.
+    /// Its offset.
     end: u64,
     /// Bytes of the spill.
     spilled: u64,
     /// The pages that are written, be it to the spill.
     pages: Vec<Option<Page>>,
-    /// How many channels have been announced.
+    /// The number of channels that have been announced.
     announced: usize,
-    /// Of pages whose channels are interleaved, where those that have come are in the spill.
+    /// For pages of interleaved channels, the offsets in the spill of those that have come.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
 }
 
-/// A page whose pixels are written.
+/// A page with its pixels written.
 #[derive(Debug)]
 struct Page {
     written: Written,
@@ -72,12 +74,12 @@ struct Page {
 }
 
 impl Writer {
-    /// Returns what writes pages that did not come from a TIFF.
+    /// Returns a writer of pages that did not come from a TIFF.
     pub(crate) fn new(count: usize) -> Self {
         Self::behind(HEADER, count, Channels::ONE)
     }
 
-    /// Returns what writes pages from the offset `first` on.
+    /// Returns a writer of pages from the offset `first` on.
     fn behind(first: u64, pages: usize, channels: Channels) -> Self {
         let count = pages / channels.stride();
         let state = State {
@@ -95,18 +97,21 @@ impl Writer {
         Self { big: false, joined: false, of_bands, each, are_last: false, count, channels, state }
     }
 
-    /// Returns what writes pages of which only the first has a directory, for which there is so much room before them if it has to lie there.
+    /// Returns a writer of pages.
+    ///
+    /// `joined` is the room before them for the directory of the first, if that is to be the only
+    /// one.
     pub(super) fn of_pages(pages: usize, channels: Channels, joined: Option<u64>, big: bool) -> Self {
         let first = HEADER + joined.map_or(0, |room| room.next_multiple_of(4096));
         Self { big, joined: joined.is_some(), ..Self::behind(first, pages, channels) }
     }
 
-    /// Returns what writes the bands of a picture that did not come from a TIFF.
+    /// Returns a writer of the bands of a picture that did not come from a TIFF.
     pub(crate) fn of_plain_bands(rows: BandRows) -> Self {
         Self::of_bands(rows, 1, &Pyramid::default(), false)
     }
 
-    /// Returns what writes the bands of so many pictures, of which the first has this pyramid.
+    /// Returns a writer of the bands of so many pictures; the first has this pyramid.
     pub(super) fn of_bands(rows: BandRows, pictures: usize, pyramid: &Pyramid, big: bool) -> Self {
         // The directories of several pictures do not lie before all pixels.
         let room = pyramid.room.filter(|_| pictures == 1);
@@ -117,7 +122,9 @@ impl Writer {
         Self { big, of_bands, each, are_last, ..Self::behind(first, pictures * each, Channels::ONE) }
     }
 
-    /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
+    /// Announces that the next page will be written, with its bytes of pixels if they are known.
+    ///
+    /// Pages are announced in their order.
     pub(crate) fn announce(&self, bytes: Option<u64>) {
         let mut state = self.lock();
         let interleaved = self.channels.stride();
@@ -191,7 +198,7 @@ impl Writer {
         if state.next < self.count { Ok(None) } else { self.finish(&mut state, out, spill).map(Some) }
     }
 
-    /// Writes a page with its overviews, which are those of its own: bands have none.
+    /// Writes a page with its own overviews; bands have no overviews of their own.
     fn write_whole(
         &self,
         decoded: &Decoded,
@@ -251,7 +258,9 @@ impl State {
         self.spilled - bytes
     }
 
-    /// Adds where a channel of a page is in the spill. Returns where all of them are once there are so many.
+    /// Adds the offset of a page's channel in the spill.
+    ///
+    /// Returns the offsets of all of them once there are `count`.
     fn add_channel(&mut self, page: usize, channel: (usize, u64), count: usize) -> Option<Vec<u64>> {
         let waiting = self.waiting.entry(page).or_default();
         waiting.push(channel);
@@ -272,7 +281,9 @@ impl State {
         self.pages[index] = Some(page);
     }
 
-    /// Has pages take their places behind those that have, as far as they are written, unless all wait until the last is.
+    /// Moves written pages to their places, as far as all pages before them have theirs.
+    ///
+    /// If they `are_last`, all wait in the spill until overviews lie before them.
     fn settle(&mut self, out: &File, spill: &File, are_last: bool) -> Result<(), CodecError> {
         while let Some(Some(page)) = self.pages.get_mut(self.next) {
             if are_last {
@@ -303,7 +314,7 @@ fn in_planes(planes: Vec<Written>, count: usize) -> Vec<Written> {
     pages.collect()
 }
 
-/// Writes bytes at an offset, which moves on behind them. Returns where they are.
+/// Writes bytes at an offset, and moves it to their end. Returns their own offset.
 fn write_at(file: &File, bytes: &[u8], at: &mut u64) -> io::Result<u64> {
     file.write_all_at(bytes, *at)?;
     *at += bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! What is known of a picture whose pixels are written: where they are, and what its directory says.
+//! A picture after its pixels have been written: their places, and the content of its directory.
 
 use std::io;
 use std::mem;
@@ -13,7 +13,7 @@ use super::{gdal, tags};
 /// Copies so many bytes from an offset of one file to one of another: from, to and length.
 pub(super) type Copy<'c> = dyn FnMut(u64, u64, u64) -> io::Result<()> + 'c;
 
-/// Where a picture's strips are, and what its directory says.
+/// The places of a picture's strips, and the content of its directory.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) raster: Raster,
@@ -24,23 +24,23 @@ pub(super) struct Written {
     pub(super) icc: Option<Arc<Value>>,
     /// The highest level, if there are fewer than samples have room for.
     pub(super) top: Option<u16>,
-    /// The level of pixels without data, if the picture told which it is.
+    /// The level of pixels without data, if the picture states it.
     pub(super) no_data: Option<u16>,
     pub(super) pyramid: Pyramid,
     /// The overviews that have been made, in the order of the pyramid.
     pub(super) overviews: Vec<Self>,
     pub(super) role: Role,
-    /// Whether it says that it is a smaller version of another.
+    /// Whether it is marked as a smaller version of another.
     pub(super) says_smaller: bool,
 }
 
-/// What a directory is to that of a picture.
+/// The relation of a directory to that of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Picture,
-    /// An overview whose directory lies behind it.
+    /// An overview with a directory after it.
     Behind,
-    /// An overview whose directory is below it.
+    /// An overview with a directory below it.
     Below,
 }
 
@@ -55,7 +55,7 @@ impl Written {
         })
     }
 
-    /// Returns the page with another plane behind those that it has.
+    /// Returns the page with another plane after those that it has.
     pub(super) fn with_plane(mut self, plane: Self) -> Self {
         self.raster.others += 1;
         self.raster.planar = true;
@@ -70,7 +70,7 @@ impl Written {
         self.role == Role::Below
     }
 
-    /// Returns the picture with the overviews of its pyramid, whose strips or tiles are these.
+    /// Returns the picture with the overviews of its pyramid, given their strips or tiles.
     pub(super) fn with_overviews(self, strips: Vec<Strips>) -> Self {
         let overviews = self.pyramid.overviews.iter().zip(strips);
         let overviews = overviews.map(|(overview, strips)| self.overview(overview, strips)).collect();
@@ -94,13 +94,13 @@ impl Written {
         }
     }
 
-    /// Returns the offset behind all strips or tiles.
+    /// Returns the offset after all strips or tiles.
     pub(super) fn end(&self) -> u64 {
         let ends = self.overviews.iter().map(|overview| overview.strips.end);
         ends.fold(self.strips.end, u64::max)
     }
 
-    /// Has all strips or tiles lie behind each other from `to` on; `copy` copies bytes from an offset to another.
+    /// Moves all strips or tiles to consecutive places from `to` on; `copy` copies their bytes.
     pub(super) fn move_to(&mut self, to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
         self.strips.move_to(to, &mut *copy)?;
         let mut end = self.strips.end;
@@ -111,8 +111,10 @@ impl Written {
         Ok(())
     }
 
-    /// Moves overviews, whose strips or tiles these are in another file, to the offset `to`, or the smallest first and then the picture if they are to
-    /// lie before it. Returns the offset behind all.
+    /// Moves overviews from their strips or tiles in another file to the offset `to`.
+    ///
+    /// If they are to lie before the picture, the smallest comes first and the picture last.
+    /// Returns the offset after all.
     pub(super) fn place_overviews(
         &mut self,
         strips: Vec<Strips>,
@@ -138,7 +140,7 @@ impl Written {
         Ok(to)
     }
 
-    /// Returns the tags that say how the samples are stored.
+    /// Returns the tags that describe the storage of the samples.
     pub(super) fn describe(&self) -> Directory {
         let mut directory = describe(&self.raster, self.compression, &self.strips);
         if self.kept.get(tags::COLOUR_MAP).is_some() {
@@ -177,7 +179,7 @@ impl Written {
     }
 }
 
-/// Returns the tags that say how the samples are stored.
+/// Returns the tags that describe the storage of the samples.
 fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Directory {
     let mut directory = Directory::default();
     let channels = raster.channels();

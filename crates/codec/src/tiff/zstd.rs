@@ -10,7 +10,7 @@ use super::malformed;
 /// The most bytes of a block of decompressed data.
 const BLOCK: u64 = 128 << 10;
 
-/// Where a frame's header has its flags, and then what it says about the window, unless the whole content is the window.
+/// The places of a frame header's flags and window size, unless the content is the window.
 const FLAGS: usize = 4;
 const IS_SINGLE: u8 = 0x20;
 const WINDOW: usize = FLAGS + 1;
@@ -20,7 +20,7 @@ pub(super) fn heap_bytes(most: u64) -> u64 {
     2 * window(most).0 + 4 * BLOCK
 }
 
-/// Returns the bytes of the least window, a power of 2, in which `most` bytes and a block have a place, and its code.
+/// Returns the least window, a power of 2, for `most` bytes and a block, and its code.
 fn window(most: u64) -> (u64, u8) {
     const LEAST: u32 = 10;
     const GREATEST: u32 = 41;
@@ -29,10 +29,13 @@ fn window(most: u64) -> (u64, u8) {
     (1 << logarithm, (logarithm - LEAST) as u8 * 8)
 }
 
-/// Fills `target`, part of `most` bytes, and ignores data beyond it. The checksum is verified if the data end where the target is full.
+/// Fills `target`, part of `most` bytes, and ignores data beyond it.
+///
+/// The checksum is verified if the data end where the target is full.
 pub(super) fn decode(data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecError> {
     let (bytes, code) = window(most);
-    // Memory is taken for the window, which may be far larger than what is in the data: then a smaller one does.
+    // Memory is taken for the window, which may be far larger than the data: then a smaller one
+    // does.
     let mut head = [0; WINDOW + 1];
     let (start, rest) = data.split_at_checked(head.len()).ok_or_else(damaged)?;
     head.copy_from_slice(start);
@@ -95,7 +98,7 @@ mod tests {
         assert_eq!(window(0).0, 256 << 10);
         assert_eq!(window(1 << 20), (2 << 20, 11 * 8));
         assert_eq!(window(u64::MAX).0, 1 << 41);
-        // A frame that says nothing but a window of 64 GiB, and stores three bytes.
+        // A frame with a window of 64 GiB as its only field, and three stored bytes.
         let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 26 << 3, 0x19, 0, 0, 7, 8, 9];
         let mut target = [0; 3];
         decode(&frame, 3, &mut target).unwrap();

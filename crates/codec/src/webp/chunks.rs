@@ -1,4 +1,6 @@
-//! The chunks of a WebP (RFC 9649, section 2.3): each has a type, a length, content, and a padding byte if the length is odd.
+//! The chunks of a WebP (RFC 9649, section 2.3).
+//!
+//! Each has a type, a length, content, and a padding byte if the length is odd.
 
 /// A chunk.
 #[derive(Clone, Copy, Debug)]
@@ -6,7 +8,7 @@ pub(super) struct Chunk<'a> {
     pub(super) kind: [u8; 4],
     /// The bytes of its content.
     pub(super) length: usize,
-    /// Its content, which may be cut short, and what follows it.
+    /// Its content, which may be cut short, and the bytes after it.
     behind: &'a [u8],
 }
 
@@ -21,11 +23,14 @@ impl<'a> Chunk<'a> {
         self.length.min(self.behind.len())
     }
 
-    /// Returns the width and height of a picture, lossy or lossless (RFC 6386, section 9.1; RFC 9649, section 3.4).
+    /// Returns the width and height of a picture, lossy or lossless.
+    ///
+    /// Source: RFC 6386, section 9.1; RFC 9649, section 3.4.
     pub(super) fn sides(&self) -> Option<(u32, u32)> {
         match &self.kind {
             b"VP8 " => {
-                // A tag and a start code of three bytes each, then 14 bits each of width and height.
+                // A tag and a start code of three bytes each, then 14 bits each of width and
+                // height.
                 let &[_, _, _, _, _, _, w0, w1, h0, h1] = self.behind.first_chunk()?;
                 Some([[w0, w1], [h0, h1]].map(|side| u32::from(u16::from_le_bytes(side) & 0x3fff)).into())
             }
@@ -40,13 +45,13 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Returns the chunks of a file, behind its header and up to the end that this one gives.
+/// Returns the chunks of a file, after its header and up to the end that this one gives.
 pub(super) fn of_file(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     let end = stated_length(bytes).min(bytes.len());
     chunks(bytes.get(12..end).unwrap_or_default())
 }
 
-/// Returns a file that begins like this one, with lengths that say so; `None` if it is an animation.
+/// Returns a file that begins like this one, with corrected lengths; `None` for an animation.
 pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     const ANIMATION: u8 = 2;
     if head.get(12..16)? == b"VP8X" && head.get(20)? & ANIMATION != 0 {
@@ -72,7 +77,7 @@ fn set_length(bytes: &mut [u8], at: usize, length: usize) -> Option<()> {
     Some(())
 }
 
-/// Returns how long a file is by its header.
+/// Returns the length of a file by its header.
 pub(super) fn stated_length(bytes: &[u8]) -> usize {
     let length = bytes.get(4..8).and_then(<[u8]>::first_chunk::<4>);
     length.map_or(0, |length| u32::from_le_bytes(*length) as usize + 8)

@@ -1,5 +1,7 @@
-//! The frames of an animated WebP (RFC 9649, sections 2.7.1.1 and 2.7.1.2). `image-webp` decodes each as a picture of its own; they are composed
-//! here, in the integers of libwebp.
+//! The frames of an animated WebP (RFC 9649, sections 2.7.1.1 and 2.7.1.2).
+//!
+//! `image-webp` decodes each as a picture of its own; they are composed here, in the integers of
+//! libwebp.
 
 use std::fs::File;
 use std::io::{Cursor, Seek, SeekFrom, Write};
@@ -19,9 +21,9 @@ const HEADER: usize = 16;
 /// A flag of a file: some pixel is transparent.
 const ALPHA: u8 = 0x10;
 
-/// A flag of a frame: it replaces what is there.
+/// A flag of a frame: it replaces the pixels below it.
 const REPLACES: u8 = 0x02;
-/// A flag of a frame: its place is cleared behind it.
+/// A flag of a frame: its place is cleared after it.
 const CLEARS: u8 = 0x01;
 
 /// The frames of a file.
@@ -39,7 +41,7 @@ pub(super) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Finds the frames, which have this layout and are played so often.
+    /// Finds the frames, which have this layout and are played `plays` times.
     pub(super) fn find(bytes: &'a [u8], frame: Layout, plays: u32) -> Result<Self, CodecError> {
         // A padding byte at the end may be missing.
         if stated_length(bytes) > bytes.len() + 1 {
@@ -57,8 +59,10 @@ impl<'a> Frames<'a> {
         Ok(Self { bytes, animation: Animation { delays, plays }, frame, stacked, longest })
     }
 
-    /// Returns the bytes of heap for the canvas, for a frame as it is decoded and as RGBA, for what decoding it takes, for a copy of it, and for
-    /// delays.
+    /// Returns the bytes of heap for decoding.
+    ///
+    /// They are the canvas, a frame as it is decoded and as RGBA, the memory for decoding it, a
+    /// copy of it, and delays.
     pub(super) fn heap_bytes(&self) -> u64 {
         (Canvas::HEAP + 2 * 4 + DECODER_BYTES) * self.frame.pixels()
             + self.longest as u64
@@ -86,7 +90,7 @@ fn frames_of(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
 struct Frame<'a> {
     place: Place,
     delay: Delay,
-    /// Whether it is mixed with what is behind it.
+    /// Whether it is mixed with the pixels below it.
     over: bool,
     disposal: Disposal,
     /// The alpha of a lossy picture.
@@ -99,7 +103,8 @@ impl<'a> Frame<'a> {
     /// Reads the header and chunks of a frame on a canvas of this layout.
     ///
     /// # Errors
-    /// If it lies outside the canvas, or claims other sides within than without: memory would be allocated for what is within.
+    /// If it lies outside the canvas, or if its picture has other sides than its header: memory
+    /// would be allocated for the sides of the picture.
     fn read(chunk: &Chunk<'a>, canvas: &Layout) -> Result<Self, CodecError> {
         let content = chunk.content().ok_or_else(|| malformed("it is truncated"))?;
         let (header, inside) =
@@ -183,7 +188,9 @@ fn picture_in(inside: &[u8]) -> Result<(Option<&[u8]>, Chunk<'_>), CodecError> {
     Err(malformed("a frame has no picture"))
 }
 
-/// Puts a pixel over another in the integers of libwebp (`BlendPixelNonPremult` in anim_decode.c), which round down.
+/// Puts a pixel over another in libwebp's integers, which round down.
+///
+/// They are those of `BlendPixelNonPremult` in anim_decode.c.
 fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let own = match u32::from(front[3]) {
         0 => return back,
@@ -239,7 +246,7 @@ pub(super) fn encode(
         let content = picture.and_then(|picture| picture.content());
         let content = content.ok_or_else(|| CodecError::encoder(Format::WebP, "a frame has no picture"))?;
         let length = (content.len() as u32).to_le_bytes();
-        // It replaces what is there, and stays.
+        // It replaces the pixels below it, and stays.
         let delay = short(delay.milliseconds());
         let header = [&[0; 6][..], &sides, &delay, &[REPLACES], b"VP8L", &length].concat();
         write_chunk(out, b"ANMF", &[&header, content, &[0][..content.len() % 2]])?;

@@ -18,7 +18,7 @@ use crate::image_store::ImageStore;
 use crate::mapped::Kind;
 use crate::multiscales::LONGEST;
 
-/// Bytes that a stored chunk may have more than twice those of its samples: the index of a shard, a header.
+/// Bytes that a stored chunk may have beyond twice its samples: a shard's index, a header.
 const BESIDE: u64 = 1 << 20;
 
 /// An array that is open for reading.
@@ -29,7 +29,7 @@ pub(super) struct Level {
     pub(super) path: String,
     pub(super) kind: Kind,
     pub(super) shape: Vec<u64>,
-    /// The shape of what is stored as one: a chunk, or a shard of several.
+    /// The shape of the stored unit: a chunk, or a shard of several.
     pub(super) chunk: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Level {
     /// Opens the array at a path.
     ///
     /// # Errors
-    /// When it is none that can be read, or has other than so many axes.
+    /// When it cannot be read, or has another number of axes.
     pub(super) fn open(store: &Arc<dyn ImageStore>, path: &str, axes: usize) -> Result<Self, CodecError> {
         bounded::register();
         let node = format!("/{path}");
@@ -69,16 +69,17 @@ impl Level {
         self.chunk.iter().product::<u64>() * self.kind.bytes() as u64
     }
 
-    /// Returns the bytes of heap that reading or writing a chunk takes: its samples, and what is stored of them.
+    /// Returns the bytes of heap for reading or writing a chunk: its samples and their stored form.
     pub(super) fn heap_bytes(&self) -> u64 {
         self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
     }
 
-    /// Returns the array that is written in the place of this one in another store. If that is a folder, it has the chunks that are noted there
-    /// already.
+    /// Returns the array that is written in the place of this one in another store.
+    ///
+    /// If that is a folder, the array has the chunks that are recorded there already.
     ///
     /// # Errors
-    /// When these can be neither read nor noted.
+    /// When the record can be neither read nor written.
     pub(super) fn in_store(
         &self,
         store: &Arc<dyn ImageStore>,
@@ -98,7 +99,7 @@ impl Level {
         read(&self.array, self, region, into)
     }
 
-    /// Returns all samples of a chunk as a box, also of what lies beyond the end of the array.
+    /// Returns all samples of a chunk as a box, including those beyond the end of the array.
     fn whole_chunk(&self, numbers: &[u64]) -> Region {
         let start = numbers.iter().zip(&self.chunk).map(|(number, length)| number * length).collect();
         Region { start, shape: self.chunk.clone() }
@@ -109,12 +110,12 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Output {
     array: Array<Store>,
-    /// Those that have been written, where that is noted.
+    /// The chunks that have been written, where there is a record of them.
     chunks: Option<Written>,
 }
 
 impl Output {
-    /// Returns how many bytes have been written.
+    /// Returns the number of bytes that have been written.
     pub(super) fn written(&self) -> u64 {
         self.array.storage().written()
     }
@@ -136,8 +137,10 @@ impl Output {
         read(&self.array, level, region, into)
     }
 
-    /// Writes a box of whole chunks, as far as these lie in the array. Those that have been written stay as they are: who is killed while it writes one
-    /// again leaves a half of what was whole.
+    /// Writes a box of whole chunks, as far as these lie in the array.
+    ///
+    /// Chunks that have been written stay as they are: a process that is killed while it writes one
+    /// again would leave half of a whole chunk.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -145,7 +148,7 @@ impl Output {
         let bytes = level.kind.bytes();
         for numbers in region.cells(&level.chunk).filter(|numbers| !self.has_chunk(numbers)) {
             let whole = level.whole_chunk(&numbers);
-            // Beyond the end of the array may be anything.
+            // The samples beyond the end of the array may have any value.
             let mut chunk = self.array.fill_value().as_ne_bytes().repeat(whole.samples() as usize);
             copy((samples, region), (&mut chunk, &whole), bytes);
             self.array
@@ -180,7 +183,7 @@ fn options() -> CodecOptions {
     CodecOptions::default().with_concurrent_target(1)
 }
 
-/// Returns the shape of chunks if all have one.
+/// Returns the shape of chunks if all have the same.
 fn chunk_of(array: &Array<Store>) -> Option<Vec<u64>> {
     let lengths = |chunk: &[NonZeroU64]| chunk.iter().map(|length| length.get()).collect::<Vec<_>>();
     let first = array.chunk_shape(&vec![0; array.dimensionality()]).ok()?;
@@ -214,7 +217,7 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// Returns what a fault of a chunk means, with the chunk's name.
+/// Returns the error for a fault of a chunk, with the chunk's name.
 fn fault(key: &StoreKey, why: ArrayError) -> CodecError {
     match why {
         ArrayError::StorageError(StorageError::IOError(why)) => {

@@ -1,11 +1,12 @@
-//! How the largest array of an image is cut into what goes through memory at once.
+//! The blocks of an image's largest array that go through memory at once.
 //!
-//! It is cut into blocks of whole chunks (or shards), because a chunk is written as a whole. A block is one page or several: where each plane
-//! or each channel has a table of its own, it is a page of its own, even if chunks hold several.
+//! It is cut into blocks of whole chunks (or shards), because a chunk is written as a whole. A
+//! block is one page or several: where each plane or each channel has a table of its own, it is a
+//! page of its own, even if chunks hold several.
 
 use super::region::{Region, numbers_of};
 
-/// The most pages: what is remembered of each takes memory that is not counted.
+/// The most pages: the table of them takes memory that is not counted.
 const MOST_PAGES: u64 = 1 << 22;
 
 /// The pages of an image, those of a block one after the other.
@@ -14,11 +15,11 @@ pub(super) struct Blocks {
     /// The shape of the array, and of all blocks but those at its end.
     array: Vec<u64>,
     block: Vec<u64>,
-    /// How many blocks there are along each axis.
+    /// The number of blocks along each axis.
     counts: Vec<u64>,
-    /// Along which axes each number is a page of its own.
+    /// The axes along which each number is a page of its own.
     divided: Vec<bool>,
-    /// The number of the first page of each block, and behind them that of all pages.
+    /// The number of the first page of each block, and then the number of all pages.
     first_pages: Vec<usize>,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct BlockPage {
     pub(super) region: Region,
 }
 
-/// What is to be cut, and how.
+/// The array to be cut, and the rules of the cut.
 pub(super) struct Cut<'c> {
     /// The shape of the array, and of its chunks or shards.
     pub(super) array: &'c [u64],
@@ -41,12 +42,12 @@ pub(super) struct Cut<'c> {
     pub(super) channels: Option<usize>,
     /// Whether each plane is a page.
     pub(super) in_planes: bool,
-    /// How many samples a page should have at most.
+    /// The most samples that a page should have.
     pub(super) most: u64,
 }
 
 impl Blocks {
-    /// Cuts an array; `None` if the pages were too many.
+    /// Cuts an array; `None` if there would be too many pages.
     pub(super) fn new(cut: &Cut<'_>) -> Option<Self> {
         let axes = cut.array.len();
         let plane = axes - 2;
@@ -115,7 +116,7 @@ impl Blocks {
         BlockPage { block, number, region }
     }
 
-    /// Returns how many pages a block has along each axis.
+    /// Returns the number of pages of a block along each axis.
     fn pages_along(&self, block: &Region) -> Vec<u64> {
         let along = block.shape.iter().zip(&self.divided);
         along.map(|(length, is_divided)| if *is_divided { *length } else { 1 }).collect()
@@ -130,7 +131,7 @@ fn pages_of_all(array: &[u64], counts: &[u64], divided: &[bool]) -> Option<u64> 
     (pages <= MOST_PAGES).then_some(pages)
 }
 
-/// Lengthens blocks by whole chunks along x, then y, then the axes before, as far as pages may be so large.
+/// Lengthens blocks by whole chunks along x, y and the axes before, within the size of a page.
 fn lengthen(block: &mut [u64], divided: &[bool], cut: &Cut<'_>) {
     for axis in (0..block.len()).rev().filter(|axis| !divided[*axis]) {
         let page: u64 =
@@ -151,7 +152,7 @@ mod tests {
         Cut { array, chunk, channels: Some(1), in_planes, most }
     }
 
-    /// Returns how often each sample is in a page, after checking that pages of a block are within it.
+    /// Returns how often each sample is in a page, after checking pages against their blocks.
     fn covered(blocks: &Blocks, array: &[u64]) -> Vec<u32> {
         let mut covered = vec![0; array.iter().product::<u64>() as usize];
         for index in 0..blocks.pages() {

@@ -1,5 +1,7 @@
-//! Compression of chunks that unpacks to no more than the array says that a chunk has. The codecs of `zarrs` take as much memory as a stream
-//! claims or fills, and check its length afterwards.
+//! Compression of chunks that unpacks to no more bytes than a chunk of the array has.
+//!
+//! The codecs of `zarrs` take as much memory as a stream claims or fills, and check its length
+//! afterwards.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -22,7 +24,7 @@ type Raw<'a> = Cow<'a, [u8]>;
 /// Unpacks a stream to at most so many bytes.
 type Unpack = fn(&[u8], u64) -> io::Result<Vec<u8>>;
 
-/// Has all arrays that are opened from now on be unpacked so.
+/// Makes all arrays that are opened from here on use the bounded codecs.
 pub(super) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -57,7 +59,7 @@ fn bounded(codec: Codec, unpack: Unpack) -> Codec {
     }
 }
 
-/// Reads a stream to its end, which is at most so many bytes away.
+/// Reads a stream to its end, which is at most `most` bytes away.
 fn read(stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
     stream.take(most.saturating_add(1)).read_to_end(&mut unpacked)?;
@@ -164,7 +166,7 @@ mod tests {
             assert!(unpack(&packed, (1 << 20) - 1).is_err(), "{number}");
             assert!(unpack(&packed[..packed.len() / 2], 1 << 20).is_err(), "{number}");
         }
-        // A frame that claims a terabyte takes no more than what there is room for.
+        // A frame that claims a terabyte takes no more memory than there is room for.
         let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1_u64 << 40).to_le_bytes(), &[1, 0, 0]].concat();
         assert!(unpack_zstd(&frame, 100).is_err());
     }

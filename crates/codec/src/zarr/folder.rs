@@ -1,4 +1,4 @@
-//! A folder with an image in it, and what lies below it: no link is followed there, and nothing but regular files is opened.
+//! A folder with an image in it: no links are followed, and only regular files are opened.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,7 +24,7 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOE
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
-/// An open folder. What lies below it goes by paths with slashes, such as "0/c/1/2".
+/// An open folder. Files below it go by paths with slashes, such as "0/c/1/2".
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     file: Arc<File>,
@@ -39,7 +39,7 @@ impl Folder {
         Ok(Self { file: Arc::new(file.try_clone()?) })
     }
 
-    /// Opens a regular file; `None` if there is none.
+    /// Opens a regular file; `None` if it is missing.
     ///
     /// # Errors
     /// When there is something else, or it cannot be opened.
@@ -63,7 +63,7 @@ impl Folder {
         self.open_new(path, OFlags::TRUNC)
     }
 
-    /// Opens a file for reading and writing as it is; creates it if it is missing, and the folders above it.
+    /// Opens a file for reading and writing; creates it, and the folders above it, if missing.
     ///
     /// # Errors
     /// When it can be neither opened nor created.
@@ -77,7 +77,7 @@ impl Folder {
         Ok(openat(folder, name, flags, NEW_FILE)?.into())
     }
 
-    /// Has the folder's time say that something in it was written to, where that is possible.
+    /// Sets the folder's time, where possible, as a sign that something in it was written to.
     pub(super) fn touch(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let _ = futimens(&*self.file, &Timestamps { last_access: now, last_modification: now });
@@ -97,7 +97,9 @@ impl Folder {
         }
     }
 
-    /// Returns what lies in the folder at a path, which is empty for the folder itself: names, and whether they are folders.
+    /// Returns the entries of the folder at a path: names, and whether they are folders.
+    ///
+    /// The path is empty for the folder itself.
     ///
     /// # Errors
     /// When it cannot be listed, or holds anything but regular files and folders, such as a link.
@@ -129,7 +131,7 @@ impl Folder {
         Ok(listed)
     }
 
-    /// Opens the folder that a path leads into, and returns the last name.
+    /// Opens the folder that a path leads into, and returns it with the last name.
     fn folder_of<'p>(&self, path: &'p str, creates: bool) -> io::Result<(OwnedFd, &'p str)> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut folder = OwnedFd::from(self.file.try_clone()?);
@@ -203,7 +205,7 @@ impl ImageStore for Folder {
     }
 }
 
-/// Returns what an image lies in, or is written to.
+/// Returns the store that an image lies in, or is written to.
 ///
 /// # Errors
 /// When the process has no more descriptors.
@@ -214,7 +216,7 @@ pub(super) fn store_of(medium: MediumRef<'_>) -> io::Result<Arc<dyn ImageStore>>
     }
 }
 
-/// Returns the folder that an image lies in, if it does.
+/// Returns the folder that an image lies in; `None` if it is in another store.
 ///
 /// # Errors
 /// As of [`store_of`].
@@ -225,7 +227,7 @@ pub(super) fn folder_of(medium: MediumRef<'_>) -> io::Result<Option<Folder>> {
     }
 }
 
-/// Copies all values to another store, but for what `skips` is true for. Returns their bytes.
+/// Copies all values to another store, except those that `skips` is true for. Returns their bytes.
 ///
 /// # Errors
 /// When one cannot be copied.
@@ -243,7 +245,7 @@ pub(super) fn copy_all(
     Ok(bytes)
 }
 
-/// Returns the type of an entry, which some file systems only tell when asked for it.
+/// Returns the type of an entry, which some file systems do not list.
 fn file_type(folder: &OwnedFd, name: &str, told: FileType) -> io::Result<FileType> {
     if told != FileType::Unknown {
         return Ok(told);
@@ -274,7 +276,7 @@ pub(super) struct Store {
     values: Arc<dyn ImageStore>,
     /// The most bytes that a value may have.
     most: u64,
-    /// How many bytes have been written.
+    /// The number of bytes that have been written.
     written: AtomicU64,
 }
 
@@ -283,7 +285,7 @@ impl Store {
         Self { values: Arc::clone(values), most, written: AtomicU64::new(0) }
     }
 
-    /// Returns how many bytes have been written.
+    /// Returns the number of bytes that have been written.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

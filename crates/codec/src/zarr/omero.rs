@@ -1,4 +1,4 @@
-//! The windows in which viewers show the channels of an image (`omero`), which would be those of the levels that it had.
+//! The windows in which viewers show the channels of an image (`omero`), made true of new levels.
 //!
 //! A window becomes the range of the channel's new samples in the smallest array.
 
@@ -17,14 +17,17 @@ use crate::reader::resize;
 /// The document of Zarr 2 that repeats those of the group and its arrays.
 const CONSOLIDATED: &str = ".zmetadata";
 
-/// About how many samples of a channel are looked at, in chunks from all over it, if there is no smaller array.
+/// About the samples read of a channel without a smaller array, in chunks from all over it.
 const LOOKED_AT: u64 = 64 << 20;
 
 /// A document of the group under its key.
 pub(super) type Document = (&'static str, Vec<u8>);
 
-/// Returns the documents that say how channels are shown, with windows of the new samples, which the smallest array has; none of an image of
-/// which that is not said.
+/// Returns the documents about the display of channels, with windows of the new samples.
+///
+/// The smallest array has these samples.
+///
+/// There are no such documents in an image without windows.
 pub(super) fn documents(
     image: &Image,
     (level, samples): (&Level, &Output),
@@ -66,7 +69,7 @@ fn windows<'d>(key: &str, document: &'d mut Value) -> Vec<(usize, &'d mut Map<St
         .collect()
 }
 
-/// Returns the range of the samples of each channel; none of one without any.
+/// Returns the range of the samples of each channel; `None` for one without samples.
 fn ranges_of(image: &Image, level: &Level, samples: &Output) -> Result<Vec<Option<(f64, f64)>>, CodecError> {
     let all = Region { start: vec![0; level.shape.len()], shape: level.shape.clone() };
     let axis = image.about.channels();
@@ -100,7 +103,7 @@ fn widened<S: Sample>(range: Option<(f64, f64)>, samples: &[u8]) -> Option<(f64,
     })
 }
 
-/// Makes a window that of a range, which its ends enclose.
+/// Sets a window to a range, which its ends enclose.
 fn set(window: &mut Map<String, Value>, (low, high): (f64, f64)) {
     let high = if low < high { high } else { low + 1.0 };
     let said = |window: &Map<String, Value>, key: &str| window.get(key).and_then(Value::as_f64);

@@ -1,9 +1,11 @@
-//! Smaller arrays of larger ones: each sample is the mean of the samples that it stands for.
+//! Smaller arrays of larger ones: each sample is the mean of a block of samples of the larger one.
 
 use super::region::{Region, numbers_of};
 use crate::mapped::{Average, Kind, with_values};
 
-/// How many samples of the larger array one of the smaller stands for, along an axis of these lengths; `None` if that is no whole number.
+/// Returns the samples of the larger array for one of the smaller, along an axis.
+///
+/// `None` if it is not a whole number.
 pub(super) fn factor(larger: u64, smaller: u64) -> Option<u64> {
     let least = larger / smaller.max(1);
     [least, least + 1]
@@ -12,7 +14,9 @@ pub(super) fn factor(larger: u64, smaller: u64) -> Option<u64> {
         .find(|factor| larger / factor == smaller || larger.div_ceil(*factor) == smaller)
 }
 
-/// Returns the samples of the `larger` array that a box of the smaller one stands for. What is left at the end of an axis stands for nothing.
+/// Returns the samples of the `larger` array for a box of the smaller one.
+///
+/// Surplus samples at the end of an axis are left out.
 pub(super) fn source_of(region: &Region, factors: &[u64], larger: &[u64]) -> Region {
     let start: Vec<_> = region.start.iter().zip(factors).map(|(start, factor)| start * factor).collect();
     let ends = region.start.iter().zip(&region.shape).zip(factors).zip(larger);
@@ -21,7 +25,7 @@ pub(super) fn source_of(region: &Region, factors: &[u64], larger: &[u64]) -> Reg
     Region { start, shape }
 }
 
-/// Returns the means of blocks of samples of this kind, in native byte order: of integers, halves up.
+/// Returns the means of blocks of samples in native byte order; of integers, halves up.
 pub(super) fn means(
     kind: Kind,
     (samples, source): (&[u8], &Region),
@@ -59,7 +63,7 @@ fn means_of<S: Average>(samples: &[u8], source: &Region, target: &Region, factor
     bytemuck::cast_slice(&means).to_vec()
 }
 
-/// Returns the rows of the larger array that a row of the smaller one stands for, both counted from the beginning of their boxes.
+/// Returns the rows of the larger array for a row of the smaller one, within their boxes.
 fn block_of(row: &[u64], factors: &[u64], source_rows: &[u64]) -> Region {
     let row = Region { start: row.to_vec(), shape: vec![1; row.len()] };
     source_of(&row, factors, source_rows)

@@ -1,6 +1,8 @@
 //! Boxes of samples of an array of any number of axes.
 
-/// A box of samples: where it begins on each axis, and how long it is there. Its samples lie in C order, the last axis fastest.
+/// A box of samples: its start on each axis, and its length there.
+///
+/// Its samples lie in C order, the last axis fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) start: Vec<u64>,
@@ -8,7 +10,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns the cell with these numbers of a grid with cells of one shape, as far as it lies in an array.
+    /// Returns the cell with these numbers of a regular grid, as far as it lies in an array.
     pub(super) fn of_cell(numbers: &[u64], cell: &[u64], array: &[u64]) -> Self {
         let start: Vec<_> = numbers.iter().zip(cell).map(|(number, length)| number * length).collect();
         let ends = start.iter().zip(cell).zip(array).map(|((start, length), end)| (start + length).min(*end));
@@ -16,12 +18,12 @@ impl Region {
         Self { start, shape }
     }
 
-    /// Returns how many samples it has.
+    /// Returns the number of samples.
     pub(super) fn samples(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Returns what it has in common with another.
+    /// Returns its intersection with another.
     pub(super) fn common(&self, other: &Self) -> Self {
         let axes = self.start.iter().zip(&self.shape).zip(other.start.iter().zip(&other.shape));
         let both = axes.map(|((one, length), (two, other))| {
@@ -52,7 +54,7 @@ impl Region {
     }
 }
 
-/// Returns the numbers on each axis of what has this number in C order.
+/// Returns the number on each axis of the item with this number in C order.
 pub(super) fn numbers_of(mut number: u64, counts: &[u64]) -> Vec<u64> {
     let mut numbers = vec![0; counts.len()];
     for (own, &count) in numbers.iter_mut().zip(counts).rev() {
@@ -61,7 +63,9 @@ pub(super) fn numbers_of(mut number: u64, counts: &[u64]) -> Vec<u64> {
     numbers
 }
 
-/// Copies the samples of `bytes` bytes that two boxes have in common from the buffer of one to that of the other.
+/// Copies the samples in the intersection of two boxes from one buffer to the other.
+///
+/// They have `bytes` bytes each.
 pub(super) fn copy((from, source): (&[u8], &Region), (to, target): (&mut [u8], &Region), bytes: usize) {
     let common = source.common(target);
     let Some((&length, rows)) = common.shape.split_last().filter(|_| common.samples() > 0) else { return };

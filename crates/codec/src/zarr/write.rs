@@ -1,4 +1,4 @@
-//! Writing an image: the pages of its largest array as they come, then the smaller arrays of it, and all else that its folder holds.
+//! Writing an image: the pages of its largest array, then smaller arrays, and all other files.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use crate::image_store::MediumRef;
 use crate::reader::resize;
 use crate::{CodecError, Decoded, Format, pixels_of};
 
-/// Bytes for a chunk of a smaller array and what it is made of that each of several threads may take.
+/// The most bytes for a chunk of a smaller array and its source, of each of several threads.
 const MOST_FOR_HELPERS: u64 = 16 << 20;
 
 /// Writes the pages of an image, in any order.
@@ -30,11 +30,11 @@ pub(crate) struct Writer {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many pages have been written, by an earlier process too.
+    /// The number of pages that have been written, by an earlier process too.
     written: usize,
-    /// The blocks that an earlier process has written, which was killed.
+    /// The blocks that an earlier process had written before it was killed.
     kept: HashSet<usize>,
-    /// The blocks of several pages of which some are in the spill, and how many.
+    /// The blocks with some of several pages in the spill, and the number of these.
     waiting: HashMap<usize, usize>,
     /// The largest array, once a page is to be written.
     output: Option<Arc<Output>>,
@@ -61,15 +61,18 @@ impl Writer {
         Self { image, blocks, state: Mutex::default() }
     }
 
-    /// Returns how many samples a page has if an earlier process has written it into the folder `out`. It is then not to be written.
+    /// Returns the number of samples of a page that an earlier process has written into `out`.
+    ///
+    /// Such a page is not to be written.
     pub(crate) fn kept(&self, index: usize, out: &File) -> Result<Option<u64>, CodecError> {
         self.output(out.into())?;
         let page = self.blocks.page(index);
         Ok(self.lock().kept.contains(&page.block).then(|| page.region.samples()))
     }
 
-    /// Writes a page into the store `out`, or to `spill` if other pages have samples in its chunks. Returns the bytes that were written once all
-    /// files are complete.
+    /// Writes a page into the store `out`, or to `spill` if other pages have samples in its chunks.
+    ///
+    /// Returns the bytes that were written once all files are complete.
     pub(crate) fn write(
         &self,
         index: usize,
@@ -109,7 +112,7 @@ impl Writer {
         }
         let base = self.image.base();
         let output = Arc::new(base.in_store(&store_of(out)?, folder_of(out)?.as_ref())?);
-        // The first block is done again: who writes the last page completes the image.
+        // The first block is done again: the thread with the last page completes the image.
         let further = 1..self.blocks.count();
         state.kept = further.filter(|&block| output.has(base, &self.blocks.region(block))).collect();
         state.written = state.kept.iter().map(|&block| self.blocks.pages_of(block)).sum();

@@ -1,5 +1,8 @@
-//! Which chunks of an array have been written, in a file beside them until all are. A process that goes on after one that was killed leaves those
-//! out: a chunk that is there may be a half, and one that is not may be done, because it only holds the fill value.
+//! A record of the chunks of an array that have been written, in its folder until all are.
+//!
+//! A process that goes on after one that was killed leaves these chunks out. The chunks themselves
+//! do not show it: one that is there may be half a chunk, and one that is missing may be done,
+//! because it only holds the fill value.
 
 use std::fs::File;
 use std::io;
@@ -7,21 +10,23 @@ use std::os::unix::fs::FileExt;
 
 use super::folder::{Folder, below};
 
-/// The file's name in the array's folder. It has a byte for each chunk, in C order, which is 1 once the chunk is written.
+/// The file's name in the array's folder.
+///
+/// It has a byte for each chunk, in C order, which is 1 once the chunk is written.
 const NAME: &str = ".histeqd-written";
 
 /// The chunks of an array that have been written.
 #[derive(Debug)]
 pub(super) struct Written {
     file: File,
-    /// What the array lies in.
+    /// The folder that the array lies in.
     folder: Folder,
-    /// How many chunks it has along each axis.
+    /// The number of chunks along each axis.
     counts: Vec<u64>,
 }
 
 impl Written {
-    /// Opens those of the array at a path, none at first.
+    /// Opens the record of the array at a path, empty at first.
     ///
     /// # Errors
     /// When the file can be neither opened nor created.
@@ -35,7 +40,9 @@ impl Written {
         self.file.read_at(&mut byte, self.place(chunk)).is_ok_and(|_| byte == [1])
     }
 
-    /// Notes that a chunk is written. That shows in the time of the folder as well, which tells that somebody still writes to it.
+    /// Records that a chunk is written.
+    ///
+    /// The time of the folder changes too, as a sign that it is still being written to.
     ///
     /// # Errors
     /// When that cannot be written.
@@ -45,7 +52,7 @@ impl Written {
         Ok(())
     }
 
-    /// Forgets them all: what is there is complete.
+    /// Removes the record: the array is complete.
     ///
     /// # Errors
     /// When the file cannot be removed.

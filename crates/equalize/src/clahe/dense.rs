@@ -107,6 +107,7 @@ impl<S: Sample> TileRow<S> for LutRow<S> {
         for column in columns {
             let slots = needed[column];
             let counted = count_tile(task, plane, (row, column), &mut rows.before, tally);
+            let counted = task.slots.join_counts(tally, counted);
             let lut = rest.split_off_mut(..slots.length()).unwrap_or_default();
             if task.tiles.area() <= i32::MAX as u64 {
                 simd::vectorized!(fill_lut::<S, u32>(tally, task, counted, slots, lut));

@@ -25,15 +25,13 @@ pub(super) fn fit<T: Zeroable + Clone>(buffer: &mut Vec<T>, length: usize) -> &m
 pub(super) struct Rows<S> {
     /// Their values before they are changed.
     pub(super) before: Vec<S>,
-    /// The same after their exposure, where the former are needed too.
-    exposed: Vec<S>,
     /// The same pixels afterwards.
     after: Vec<S>,
 }
 
 impl<S> Default for Rows<S> {
     fn default() -> Self {
-        Self { before: Vec::new(), exposed: Vec::new(), after: Vec::new() }
+        Self { before: Vec::new(), after: Vec::new() }
     }
 }
 
@@ -41,13 +39,13 @@ impl<S> Rows<S> {
     /// Bytes that the buffers grow to.
     pub(super) fn bytes(tiles: &Geometry, width: usize) -> usize {
         // A tile of a picture one pixel wide may be wider than the picture.
-        (width.max(tiles.tile_width) + 2 * width) * size_of::<S>()
+        (width.max(tiles.tile_width) + width) * size_of::<S>()
     }
 
     /// Bytes that the buffers take.
     #[cfg(test)]
     pub(super) fn bytes_taken(&self) -> usize {
-        (self.before.capacity() + self.exposed.capacity() + self.after.capacity()) * size_of::<S>()
+        (self.before.capacity() + self.after.capacity()) * size_of::<S>()
     }
 }
 
@@ -60,7 +58,7 @@ pub(super) struct Shape<'a, S> {
     pub(super) plane: Plane,
     /// How a new luma changes colours.
     pub(super) relight: Relight,
-    /// The table that values go through before the method sees them.
+    /// The table that leads from values to their exposed levels, which the method goes by.
     pub(super) exposure: Option<&'a [S]>,
 }
 
@@ -84,15 +82,25 @@ impl<S: Sample> Shape<'_, S> {
         }
     }
 
-    /// Exposes values.
-    fn expose(&self, values: &mut [S]) {
-        if let Some(table) = self.exposure {
-            S::map(values, table);
+    /// Moves equalized values towards the exposed levels of those before, as far as `strength` asks for.
+    fn weaken(&self, strength: Strength, before: &[S], after: &mut [S]) {
+        /// Values at a time, few enough to stay in the L1 cache.
+        const STEP: usize = 1024;
+        match self.exposure {
+            Some(table) if strength != Strength::FULL => {
+                let mut exposed = [S::zeroed(); STEP];
+                for (before, after) in before.chunks(STEP).zip(after.chunks_mut(STEP)) {
+                    let exposed = &mut exposed[..before.len()];
+                    exposed.copy_from_slice(before);
+                    S::map(exposed, table);
+                    strength.weaken(exposed, after);
+                }
+            }
+            _ => strength.weaken(before, after),
         }
     }
 
-    /// Changes pixels: `equalize` overwrites their values, which are exposed, with their equalized ones, towards which they go as far as `strength`
-    /// says.
+    /// Changes pixels: `equalize` overwrites their values with their equalized ones, towards which the exposed values go by `strength`.
     pub(super) fn change(
         &self,
         samples: &mut [S],
@@ -101,35 +109,25 @@ impl<S: Sample> Shape<'_, S> {
         equalize: impl FnOnce(&mut [S]),
     ) {
         if self.pixel == Pixel::Gray && strength == Strength::FULL {
-            self.expose(samples);
             return equalize(samples);
         }
         let pixels = samples.len() / self.pixel.channels();
-        let Rows { before, exposed, after } = rows;
-        let (before, after) = (fit(before, pixels), fit(after, pixels));
+        let Rows { before, after } = rows;
+        let before = fit(before, pixels);
         colour::read(samples, self.pixel, self.plane, before);
-        let from = match self.plane {
-            Plane::Channel(_) => {
-                self.expose(before);
-                &*before
-            }
-            // Colours follow from the luma that they had.
-            _ if self.exposure.is_some() => {
-                let exposed = fit(exposed, pixels);
-                exposed.copy_from_slice(before);
-                self.expose(exposed);
-                &*exposed
-            }
-            _ => &*before,
-        };
-        after.copy_from_slice(from);
+        if self.pixel == Pixel::Gray {
+            equalize(samples);
+            return self.weaken(strength, before, samples);
+        }
+        let after = fit(after, pixels);
+        after.copy_from_slice(before);
         equalize(after);
-        strength.weaken(from, after);
+        self.weaken(strength, before, after);
         colour::write(samples, self.pixel, (self.plane, self.relight), before, after);
     }
 }
 
-/// One plane of interleaved samples, as the method sees it.
+/// One plane of interleaved samples.
 #[derive(Clone, Copy)]
 pub(super) struct PaddedPlane<'a, S> {
     pub(super) shape: Shape<'a, S>,
@@ -139,12 +137,11 @@ pub(super) struct PaddedPlane<'a, S> {
 }
 
 impl<'a, S: Sample> PaddedPlane<'a, S> {
-    /// Copies the exposed values of consecutive pixels of row `y` of the picture, from column `x` on.
+    /// Copies the values of consecutive pixels of row `y` of the picture, from column `x` on.
     fn read(&self, y: usize, x: usize, values: &mut [S]) {
         let Shape { width, pixel, plane, .. } = self.shape;
         let from = &self.samples[self.shape.samples(y * width + x)..][..self.shape.samples(values.len())];
         colour::read(from, pixel, plane, values);
-        self.shape.expose(values);
     }
 
     /// Returns the values of consecutive pixels of a row of the padded plane: the samples themselves where the plane has them side by
@@ -158,7 +155,7 @@ impl<'a, S: Sample> PaddedPlane<'a, S> {
             if y >= height {
                 return &self.padding[(y - height) * width..][across];
             }
-            if pixel == Pixel::Gray && self.shape.exposure.is_none() {
+            if pixel == Pixel::Gray {
                 return &self.samples[y * width..][across];
             }
         }

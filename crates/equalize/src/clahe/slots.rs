@@ -4,12 +4,14 @@
 //! that occur sharing a slot. So a picture of 12 bits has 4096 slots at most, in whichever bits they are, also where they were multiplied
 //! to fill the range. Finding the slot of a sample takes a subtraction and a shift, and slots have the order of their levels.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Thread;
 use super::plane::PaddedPlane;
 use super::survey::{Interval, Seen, mark, marked};
 use crate::executor::{Executor, Pool, Team};
+use crate::histogram::Tally;
 use crate::level::Level;
 use crate::sample::Sample;
 use crate::simd;
@@ -27,13 +29,15 @@ pub(super) struct Slots<S> {
     shift: u32,
     /// What remains of the lowest level.
     lowest: u32,
-    /// The level of each slot: the one that occurs, if one does.
+    /// The level of each slot: the one that occurs, if one does, after its exposure.
     levels: Vec<S>,
+    /// The runs of slots whose levels are the same after their exposure. What is counted of them is kept with their first slots.
+    equal: Vec<Range<u32>>,
 }
 
 impl<S> Default for Slots<S> {
     fn default() -> Self {
-        Self { shift: 0, lowest: 0, levels: Vec::new() }
+        Self { shift: 0, lowest: 0, levels: Vec::new(), equal: Vec::new() }
     }
 }
 
@@ -67,6 +71,42 @@ impl<S: Sample> Slots<S> {
         }
     }
 
+    /// Replaces the slots of each run of equal levels by the first of it.
+    pub(super) fn join(&self, slots: &mut [S]) {
+        for equal in &self.equal {
+            let [first, last] = [equal.start, equal.end - 1].map(S::from_level);
+            for slot in slots.iter_mut().filter(|slot| (first..=last).contains(*slot)) {
+                *slot = first;
+            }
+        }
+    }
+
+    /// Keeps the counts of each run of equal levels with its first slot. Returns the range of slots with counts; `counted` is it before.
+    pub(super) fn join_counts(&self, tally: &mut Tally, counted: Interval) -> Interval {
+        let mut joined = counted;
+        for equal in &self.equal {
+            let from = equal.start.max(counted.lowest)..equal.end.min(counted.highest + 1);
+            if !from.is_empty() {
+                tally.join(from.start as usize..from.end as usize, equal.start as usize);
+                joined.lowest = joined.lowest.min(equal.start);
+            }
+        }
+        joined
+    }
+
+    /// Exposes the levels of the slots. Must be done after they are set.
+    pub(super) fn expose(&mut self, table: &[S]) {
+        self.levels.iter_mut().for_each(|level| *level = table[level.level()]);
+        let mut first = 0;
+        for equal in self.levels.chunk_by(|a, b| a == b) {
+            let run = first..first + equal.len() as u32;
+            first = run.end;
+            if equal.len() > 1 {
+                self.equal.push(run);
+            }
+        }
+    }
+
     /// Makes a slot of each level.
     pub(super) fn set_all(&mut self) {
         self.set(0, Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, 0);
@@ -76,6 +116,7 @@ impl<S: Sample> Slots<S> {
     fn set(&mut self, shift: u32, range: Interval, low_bits: u32) {
         (self.shift, self.lowest) = (shift, range.lowest >> shift);
         let levels = (self.lowest..(range.highest >> shift) + 1).map(|slot| slot << shift | low_bits);
+        self.equal.clear();
         self.levels.clear();
         self.levels.reserve_exact(levels.len());
         self.levels.extend(levels.map(S::from_level));

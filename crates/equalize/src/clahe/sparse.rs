@@ -212,6 +212,7 @@ impl<S: Sample> SlotRow<S> {
                 values.extend_from_slice(plane.values(y, across, buffer));
             }
             slots.replace(values, 0);
+            slots.join(values);
             sort(values, spare);
             self.push(clipping, values, |slot| slots.levels()[slot.level()].level() as u32);
         }

@@ -253,12 +253,8 @@ impl Volume {
             }
             let mut occurs = vec![false; levels];
             mark(plane, &mut occurs);
-            if let Some(table) = exposures.of_plane::<S>(plane) {
-                let mut exposed = vec![false; levels];
-                let occurring = occurs.iter().zip(&table).filter(|(occurs, _)| **occurs);
-                occurring.for_each(|(_, level)| exposed[level.level()] = true);
-                occurs = exposed;
-            }
+            let table = exposures.of_plane::<S>(plane);
+            let occurs = exposure::occurring(&occurs, table.as_deref());
             Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
         };
         let with_noise = |clipping: Clipping| clipping.with_noise(self.clahe.noise, levels);
@@ -291,7 +287,10 @@ impl Volume {
             let lut = &mut lut[..levels];
             match &exposure {
                 None => fill_lut(&counts[..levels], clipping, scale, lut),
-                Some(table) => fill_lut(&exposure::mapped(&counts[..levels], table), clipping, scale, lut),
+                Some(table) => {
+                    fill_lut(&exposure::mapped(&counts[..levels], table), clipping, scale, lut);
+                    exposure::compose(&table[..levels], lut);
+                }
             }
         }
     }
@@ -370,7 +369,7 @@ impl Volume {
         });
     }
 
-    /// Changes an extent, but for planes that stay as they are: `equalize` replaces the exposed values of each place.
+    /// Changes an extent, but for planes that stay as they are: `equalize` replaces the values of each place.
     fn change<S: Sample>(
         &self,
         extent: Extent,

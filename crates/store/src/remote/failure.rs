@@ -1,13 +1,15 @@
-//! What an error of a request means: `object_store` tells most of it in its text alone.
+//! Meanings of the errors of requests: `object_store` has most of them in its text alone.
 
 use std::fmt::Write;
 
 use crate::error::{Error, Kind};
 
-/// What `reqwest` says of a URL without TLS where that is not allowed.
+/// The message of `reqwest` about a URL without TLS where that is not allowed.
 const SCHEME_REFUSED: &str = "URL scheme is not allowed";
 
-/// Says what an error means. Of a server's answer only its code is told: some answers repeat credentials.
+/// Returns the meaning of an error.
+///
+/// Of a server's answer only the code is repeated: some answers contain credentials.
 pub(super) fn failed(error: &object_store::Error) -> Error {
     use object_store::Error as Failure;
     let text = whole(error);
@@ -35,7 +37,7 @@ fn denied(text: &str, code: Option<&str>) -> Kind {
     Kind::Denied(code.or(status(text)).unwrap_or("no reason given").to_owned())
 }
 
-/// Says why a server gave no sensible answer, or a bad one.
+/// Returns the reason for a bad answer, or for the lack of one.
 fn other(error: &object_store::Error, text: &str, code: Option<&str>) -> Kind {
     let mut why = match (status(text), code) {
         (Some(status), Some(code)) => format!("{status} {code}"),

@@ -1,4 +1,4 @@
-//! What lies below a folder, page by page.
+//! Listings of the objects below a folder, page by page.
 
 use std::sync::Arc;
 use std::vec;
@@ -12,7 +12,9 @@ use super::names::LeftOut;
 use crate::error::{Error, Kind};
 use crate::{Listed, Url};
 
-/// How often a page is asked for again that did not come whole. A request without an answer is repeated besides.
+/// The attempts at a page that does not come whole.
+///
+/// A request without an answer is repeated in addition.
 const ATTEMPTS: u32 = 4;
 
 /// The objects below a folder.
@@ -20,18 +22,18 @@ pub(crate) struct Listing {
     store: Arc<dyn PaginatedListStore>,
     handle: Handle,
     prefix: Option<String>,
-    /// What is left of the page that came last.
+    /// The rest of the last page.
     page: vec::IntoIter<Listed>,
     next: Next,
     tokens: Tokens,
 }
 
-/// Where the next page begins.
+/// The start of the next page.
 enum Next {
     First,
-    /// Where the server says by this token.
+    /// At this token of the server.
     At(String),
-    /// There is none.
+    /// There is no next page.
     Nowhere,
 }
 
@@ -93,7 +95,9 @@ impl Iterator for Listing {
     }
 }
 
-/// Notices tokens that come again, however many lie between (R. P. Brent, An improved Monte Carlo factorization algorithm, 1980).
+/// Notices tokens that come again, however many lie between.
+///
+/// The algorithm is that of R. P. Brent, An improved Monte Carlo factorization algorithm, 1980.
 #[derive(Default)]
 struct Tokens {
     /// One that came.
@@ -115,7 +119,7 @@ impl Tokens {
     }
 }
 
-/// Returns what the names of objects in a folder begin with.
+/// Returns the prefix of the names of objects in a folder.
 fn prefix(folder: &Url) -> Option<String> {
     (!folder.key().is_empty()).then(|| format!("{}/", folder.key()))
 }
@@ -138,7 +142,7 @@ pub(super) async fn folders(store: &dyn PaginatedListStore, folder: &Url) -> Res
     Ok(listed.result.common_prefixes.into_iter().map(String::from).collect())
 }
 
-/// Asks for a page, without the objects on it whose names cannot be used.
+/// Asks for a page, without its objects of unusable names.
 async fn ask(
     store: &dyn PaginatedListStore,
     prefix: Option<&str>,

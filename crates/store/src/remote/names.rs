@@ -1,4 +1,4 @@
-//! Objects whose names cannot be used are taken out of listings: `object_store` fails the whole page for one.
+//! Removal of unusable names from listings: `object_store` fails the whole page for one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ const NAMES: [&[u8]; 3] = [b"Key", b"Prefix", b"Name"];
 /// Their elements with the length.
 const LENGTHS: [&[u8]; 2] = [b"Size", b"Content-Length"];
 
-/// What was taken out of the answer to the request that carries this.
+/// The objects that were taken out of the answer to the request that carries this.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut(Arc<Mutex<Vec<Unusable>>>);
 
@@ -71,7 +71,7 @@ async fn filtered(response: HttpResponse, left_out: &LeftOut) -> Result<HttpResp
     Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(kept)))
 }
 
-/// Returns a page of a listing without the objects and folders whose names cannot be used, and those.
+/// Returns a page of a listing without unusable names, and a list of these.
 fn cut(page: &str) -> Result<(String, Vec<Unusable>), quick_xml::Error> {
     let page = page.trim_start_matches('\u{feff}');
     let mut reader = Reader::from_str(page);
@@ -95,7 +95,7 @@ fn cut(page: &str) -> Result<(String, Vec<Unusable>), quick_xml::Error> {
     Ok((kept, unusable))
 }
 
-/// Returns the object or folder that an element of a page has in it, if its name cannot be used.
+/// Returns the object or folder in an element of a page, if its name cannot be used.
 fn unusable_in(entry: &str) -> Option<Unusable> {
     let name = text_in(entry, &NAMES)?;
     let why = fault(name.strip_suffix('/').unwrap_or(&name))?;

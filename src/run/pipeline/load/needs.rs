@@ -1,4 +1,4 @@
-//! What a picture needs: how much memory, and which slots.
+//! The needs of a picture: its memory and its slots.
 
 use super::super::Purpose;
 use super::{Loader, is_adaptive};
@@ -15,7 +15,8 @@ use equalize::{Layout, planes};
 use lanes::Order;
 use tracing::trace_span;
 
-/// Most pages of a file differ by fewer bytes in what they need: in their tags, and the longest of their compressed strips.
+/// A bound, for most files, on the difference between the needs of their pages, in bytes: in tags,
+/// and in the longest of the compressed strips.
 const DIFFERENCE: u64 = 64 << 10;
 
 /// The slot or slots of a picture, before they are filled.
@@ -29,13 +30,15 @@ pub(super) enum EmptySlots {
 }
 
 impl Loader<'_> {
-    /// Returns what a device has to know to do the picture alone, if a device may do it.
+    /// Returns the description of the picture for a device that processes it alone, if a device
+    /// may.
     pub(super) fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
         if wanted { opened.compressed(&self.settings.target, self.run.settings.jpeg_coder) } else { None }
     }
 
-    /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
+    /// Waits for the slots of a picture. The slots it gets decide whether the CPU or a device
+    /// decodes and encodes it.
     pub(super) fn take_empty(
         &self,
         opened: &Opened<'_>,
@@ -63,7 +66,7 @@ impl Loader<'_> {
         })
     }
 
-    /// Notes what the picture is going to take, for those who decide whether GPUs start.
+    /// Records the expected work of the picture, for the decision whether GPUs start.
     pub(super) fn foresee(&self, opened: &Opened<'_>) {
         let (Order::Equalize(operation) | Order::EqualizeFrames { operation, .. } | Order::Apply(operation)) =
             self.order
@@ -84,7 +87,7 @@ impl Loader<'_> {
         self.run.machine.rates.foresee(least, decodable);
     }
 
-    /// Returns what decides on the picture's device.
+    /// Returns the facts that decide on the picture's device.
     fn request<'r>(&self, opened: &Opened<'_>, attempts: &'r Attempts) -> Request<'r> {
         let class = Class::new(opened.format(), &opened.layout());
         Request { attempts, worth: self.run.machine.rates.worth(class) }
@@ -109,8 +112,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the bytes that the decoder and the devices need in the slot of a picture; of a band in the pass that needs the most, so that none is
-    /// refused in a later one.
+    /// Returns the bytes that the decoder and the devices need in the slot of a picture; for a
+    /// band, in the pass that needs the most, which prevents a refusal in a later pass.
     pub(super) fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
         let layout = opened.layout();
         let of_passes = [Order::Count { equalize: None }, Order::Apply(self.settings.operation)];
@@ -121,12 +124,13 @@ impl Loader<'_> {
         of_passes.fold(self.order.slot_bytes(&layout).max(of_decoder), u64::max)
     }
 
-    /// Bytes that decoder and lane need beside the slot.
+    /// Bytes that decoder and lane need in addition to the slot.
     pub(super) fn bytes_aside(&self, opened: &Opened<'_>) -> u64 {
         opened.heap_bytes() + self.scratch_bytes(&opened.layout())
     }
 
-    /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that volumes are divided into.
+    /// Bytes that lanes need for a picture in addition to its slot, and the tables of the boxes
+    /// that volumes are divided into.
     pub(super) fn scratch_bytes(&self, layout: &Layout) -> u64 {
         self.order.scratch_bytes(layout).saturating_add(self.table_bytes(layout, self.divided))
     }
@@ -138,7 +142,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the error of a picture or page that found no slot: what is not done in parts says so.
+    /// Returns the error of a picture or page that found no slot. For a picture that is not
+    /// processed in parts, it states that.
     pub(super) fn lacking(
         &self,
         error: SlotError,
@@ -159,12 +164,13 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the memory that is enough for pages of a file, of which one needs `needed` bytes: with more memory bands have more rows.
+    /// Returns the memory that is enough for the pages of a file, given that one needs `needed`
+    /// bytes: with more memory, bands have more rows.
     fn enough_for(&self, pages: &Pages, layout: &Layout, needed: u64) -> u64 {
         let Some(bands) = Bands::of(pages) else { return needed };
         let tables = |each| self.table_bytes(layout, Divided::Bands(Bands { each, ..bands }));
         let beside = u128::from(needed.saturating_sub(tables(bands.each)));
-        // What else is needed grows no faster than the rows.
+        // The other needs grow no faster than the rows.
         let of_rows = |rows: u32| {
             let bytes = (beside * u128::from(rows)).div_ceil(bands.each.into());
             u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -182,19 +188,21 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the bytes that lanes need beside the pixels of a picture of so many rows, of which this is the layout of a band, if it is done at once.
+    /// Returns the bytes that lanes need in addition to the pixels of a picture of this many rows,
+    /// if it is processed at once, given the layout of a band.
     fn bytes_of_whole(&self, layout: &Layout, height: u32) -> u64 {
         let (whole, order) = (Layout { height, ..*layout }, Order::Equalize(self.settings.operation));
         let behind = order.slot_bytes(&whole).saturating_sub(whole.bytes());
         behind.saturating_add(order.scratch_bytes(&whole))
     }
 
-    /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
+    /// Returns the offset in a cache line at which the pixels should begin: 0 if counts or LUTs,
+    /// which have to be aligned, follow them.
     pub(super) fn lead(&self, opened: &Opened<'_>) -> usize {
         if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
     }
 
-    /// Has an error about a picture's size name `--memory` too, if that would be in its way next.
+    /// Adds `--memory` to an error about a picture's size, if that would be the next obstacle.
     pub(super) fn with_memory(&self, error: CodecError) -> CodecError {
         let (_, allowed) = self.run.machine.pool.memory();
         error.within_memory(allowed, |needs| self.bytes_of_needs(needs))

@@ -177,7 +177,8 @@ fn a_link_that_took_the_place_of_an_input_is_not_copied() {
 
 #[test]
 fn an_input_that_is_another_by_now_stays_whatever_its_name() {
-    // Neither name has a temporary one, by which it could be moved aside: the one has no room for it, and the other is no text.
+    // Neither name has a temporary one to move the file aside with: one has no room for it, and the
+    // other is not UTF-8.
     for name in [OsStr::from_bytes(&[b'a'; MAX_NAME]), OsStr::from_bytes(b"caf\xe9.png")] {
         let case = Case::new();
         let input = case.folder.path().join(name);
@@ -197,7 +198,7 @@ fn an_input_that_is_another_by_now_stays_whatever_its_name() {
 #[test]
 fn what_changed_while_it_was_copied_is_not_put_away() {
     let case = Case::new();
-    // What a link leads to is copied, as between file systems.
+    // The target of a link is copied, as between file systems.
     fs::rename(case.at("a.png"), case.at("b.png")).unwrap();
     std::os::unix::fs::symlink("b.png", case.at("a.png")).unwrap();
     fs::write(case.at("b.png"), "another input").unwrap();
@@ -286,7 +287,7 @@ fn a_kill_between_the_two_steps_of_a_removal_is_mended() {
 #[test]
 fn a_copy_that_fails_leaves_the_input_and_nothing_else() {
     let mut case = Case::new();
-    // Nothing is mapped at address 0, so reading fails after the copy has begun.
+    // Address 0 is not mapped, and reading therefore fails after the copy has begun.
     fs::remove_file(case.at("a.png")).unwrap();
     std::os::unix::fs::symlink("/proc/self/mem", case.at("a.png")).unwrap();
     case.stamp = Stamp::of(&fs::metadata(case.at("a.png")).unwrap(), false);

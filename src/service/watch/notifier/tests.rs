@@ -33,7 +33,8 @@ fn what_happens_to_files_and_folders_is_told() {
     assert!(!notifier.take_lost());
 }
 
-/// Returns a listener and its messages, a queue with room for `room` of them; it watches `/in` as number 1 and `/in/a` as number 2.
+/// Returns a listener and its messages, a queue with room for `room` of them; it watches `/in` as
+/// number 1 and `/in/a` as number 2.
 fn listener(room: usize) -> (Listener, Receiver<Signal>) {
     let (sender, signals) = bounded(room);
     let shared = Shared::new(inotify::init(CreateFlags::CLOEXEC).unwrap());

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// The watched folders, one watch descriptor each, with fast lookup by either however many there are.
+/// The watched folders, one watch descriptor each, with fast lookup by either however many there
+/// are.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     folders: HashMap<i32, PathBuf>,
@@ -12,7 +13,8 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Assigns a watch to a folder, whatever path the watch had before. Returns the watch that had this path before, if it was another.
+    /// Assigns a watch to a folder, whatever path the watch had before. Returns the watch that had
+    /// this path before, if it was another.
     pub(super) fn insert(&mut self, number: i32, folder: &Path) -> Option<i32> {
         if let Some(before) = self.folders.insert(number, folder.to_owned()) {
             self.numbers.remove(&before);

@@ -1,4 +1,4 @@
-//! One file that is not done yet: its phase, and what is known of its state.
+//! One file that is not done yet: its phase, and its known state.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ pub(super) enum Phase {
     Pausing,
 }
 
-/// What happened to a file while its job was running.
+/// Changes of a file while its job was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meanwhile {
     Nothing,
@@ -36,10 +36,10 @@ pub(super) struct File {
     pub(super) since: Instant,
     /// Whether the file is known to be complete, and not only likely to be.
     pub(super) certain: bool,
-    /// Whether a writer was noticed, and nothing has told since that it closed the file.
+    /// Whether a writer was noticed, without a sign since that it closed the file.
     pub(super) open: bool,
     pub(super) attempts: u32,
-    /// When it has to be looked at; mirrored in `Settle::due`.
+    /// The time when it has to be examined; mirrored in `Settle::due`.
     pub(super) due: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ impl File {
         seen.writer == Writer::Present && !is_silent
     }
 
-    /// Records the stamp; if it differs, what was known about the old content is dropped.
+    /// Records the stamp; if it differs, knowledge of the old content is dropped.
     pub(super) fn renew(&mut self, stamp: Stamp, now: Instant) {
         if self.stamp != Some(stamp) {
             self.stamp = Some(stamp);

@@ -1,4 +1,4 @@
-//! What a look at a file tells about whether it is complete.
+//! Signs that a file is complete or not.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use super::RESTED_AGE;
 use crate::fs::stamp::Stamp;
 use crate::service::watch::writer::Writer;
 
-/// What speaks against a file's being complete although nobody has it open.
+/// A reason to doubt that a file is complete although no writer has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// Nothing.
+    /// No reason.
     None,
-    /// Its name does not say that it is a picture: it may be a temporary one.
+    /// Its name is not that of a picture: it may be a temporary one.
     Name,
-    /// It has holes, for what its writer may fill in later.
+    /// It has holes, which its writer may fill in later.
     Holes,
 }
 
 impl Doubt {
-    /// Returns how long a file must not have changed to be complete, if others must not for `rest`.
+    /// Returns how long a file must not have changed to be complete, given the `rest` of other
+    /// files.
     pub(super) fn rest(self, rest: Duration) -> Duration {
         match self {
             Self::None | Self::Name => rest,
@@ -27,16 +28,19 @@ impl Doubt {
     }
 }
 
-/// A file's stamp, how long ago the file was last changed, where the clocks can be trusted, and whether it is being written to.
+/// A file's stamp, the time since its last change, where the clocks can be trusted, and whether it
+/// is being written to.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The file's stamp.
     pub stamp: Stamp,
     /// Now minus mtime; `None` where another machine's clock may have set the mtime.
     pub age: Option<Duration>,
-    /// Whether somebody has it open for writing. [`Writer::Absent`] on file systems where that is never known, and for very old files.
+    /// Whether a process has it open for writing. [`Writer::Absent`] on file systems where that is
+    /// never known, and for very old files.
     pub writer: Writer,
-    /// Whether it may be incomplete all the same; [`Doubt::None`] in a listing, which does not find that out.
+    /// Whether it may be incomplete all the same; [`Doubt::None`] in a listing, which does not
+    /// check for that.
     pub doubt: Doubt,
 }
 
@@ -45,7 +49,8 @@ impl Seen {
         self.age.is_some_and(|own| own >= age)
     }
 
-    /// Returns how long it must not have changed to be complete, where no message says that it is. `rest` is how long most files must not.
+    /// Returns how long it must not have changed to be complete, if no message reports it as
+    /// complete, given the `rest` of most files.
     pub(super) fn rest(&self, rest: Duration) -> Duration {
         let rest = self.doubt.rest(rest);
         if self.writer == Writer::Unknown { rest.max(RESTED_AGE) } else { rest }

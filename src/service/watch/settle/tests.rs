@@ -35,7 +35,7 @@ impl Case {
         Self { settle: Settle::new(REST), now: Instant::now() }
     }
 
-    /// Lets time pass; the file is as `seen` whenever it is looked at.
+    /// Lets time pass; the file is as `seen` whenever it is examined.
     fn pass(&mut self, time: Duration, seen: Option<Seen>) {
         let until = self.now + time;
         while let Some(at) = self.settle.next_due().filter(|at| *at <= until) {

@@ -1,11 +1,13 @@
-//! How long JPEGs take with so many workers that decode and encode them. The numbers are fitted to the seconds of runs on one, two and four H200s
-//! of a host with 64 cores (docs/benchmarks.md, 'By seconds').
+//! Estimates of the time for JPEGs, given the number of workers that decode and encode them. The
+//! numbers are fitted to the seconds of runs on one, two and four H200s of a host with 64 cores
+//! (docs/benchmarks.md, 'By seconds').
 
 use std::time::Duration;
 
 use codec::JpegCoder;
 
-/// GPUs share the memory and the driver of their host: so many do as much as this power of their number.
+/// GPUs share the memory and the driver of their host: their rate grows with this power of their
+/// number.
 const TOGETHER: f64 = 0.57;
 
 /// More workers have to make the rest shorter than this share of what it is without them.
@@ -19,13 +21,14 @@ pub(super) struct Costs {
     cores: f64,
     /// How much the second worker of a GPU adds to what the first does, before what GPUs share.
     gain_of_second: f64,
-    /// Seconds from the start of workers until they are ready: of all, and for each of them, because the driver makes one decoder after the
-    /// other.
+    /// Seconds from the start of workers until they are ready: of all, and for each of them,
+    /// because the driver makes one decoder after the other.
     start: f64,
     start_each: f64,
     /// Seconds during which the decoders of new workers come to their full rate.
     pub(super) warm_up: f64,
-    /// The shares of their rates that cores and workers keep while others start, which hold up the driver.
+    /// The shares of their rates that cores and workers keep while others start, which hold up the
+    /// driver.
     pub(super) kept_by_cores: f64,
     pub(super) kept_by_engines: f64,
 }
@@ -42,7 +45,8 @@ pub(super) const NVJPEG: Costs = Costs {
     kept_by_engines: 0.5,
 };
 
-/// Its own kernels need a context each, and no library. Fitted to the seconds of a run on an H200 with 16 cores.
+/// Its own kernels need a context each, and no library. Fitted to the seconds of a run on an H200
+/// with 16 cores.
 const HISTEQD: Costs = Costs {
     each: 1,
     cores: 250.0,
@@ -87,7 +91,7 @@ impl Jpegs {
         costs.cores * (first + costs.gain_of_second * (engines - first)).powf(TOGETHER)
     }
 
-    /// Returns what the cores and so many workers do together, in cores.
+    /// Returns the rate of the cores and this many workers together, in cores.
     fn rate(self, engines: usize) -> f64 {
         self.cores as f64 + self.rate_of(engines as f64)
     }
@@ -98,7 +102,8 @@ impl Jpegs {
         if workers == 0 { 0.0 } else { costs.start + costs.start_each * workers as f64 }
     }
 
-    /// Returns the seconds that a work (of cores for a second) takes if so many engines work, and others start until there are `all`.
+    /// Returns the seconds for an amount of work (of cores for a second) if `engines` workers work,
+    /// and others start until there are `all`.
     fn time(self, work: f64, engines: usize, all: usize) -> f64 {
         let costs = Costs::of(self.coder);
         let start = self.start(all - engines);
@@ -109,7 +114,8 @@ impl Jpegs {
         if left < 0.0 { work / meanwhile } else { start + (left + lost) / self.rate(all) }
     }
 
-    /// Returns with how many workers in all a rest that lasts so long at the rate of those that work is done first.
+    /// Returns the total number of workers that finishes first a rest of the work that lasts this
+    /// long at the present rate.
     pub(super) fn best(self, engines: usize, rest: Duration) -> usize {
         let most = Self::engines_each(self.coder) * self.gpus;
         if engines >= most {

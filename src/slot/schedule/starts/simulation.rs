@@ -1,8 +1,10 @@
-//! Runs of JPEGs in which workers start, to see what the decisions make of more GPUs, cores and pictures than tests have.
+//! Runs of JPEGs in which workers start, to test the decisions with more GPUs, cores and pictures
+//! than the machines of tests have.
 //!
-//! Work flows: all that work do so at their rates, less what starts keep them from. What is decided is compared with the best number of
-//! workers to start at once at the beginning, which nobody can know then. The numbers are fitted to the seconds of runs on one and on four H200s
-//! of a host with 64 cores (docs/benchmarks.md, 'By seconds').
+//! Work flows: cores and workers process it at their rates, less the losses by starts. The
+//! decisions are compared with the best number of workers to start at once at the beginning, which
+//! cannot be known then. The numbers are fitted to the seconds of runs on one and on four H200s of
+//! a host with 64 cores (docs/benchmarks.md, 'By seconds').
 
 use super::jpegs::NVJPEG;
 use super::*;
@@ -10,7 +12,7 @@ use super::*;
 /// Megapixels of a picture.
 const PICTURE: f64 = 12.0;
 
-/// Megapixels a second of a core.
+/// Megapixels per second of a core.
 const CORE: f64 = 92.0;
 
 /// Seconds until the first pictures are done.
@@ -22,7 +24,7 @@ const FILL_EACH: f64 = 0.05;
 /// The share of their rate that the cores keep while fresh slots are filled.
 const KEPT_IN_FILL: f64 = 0.6;
 
-/// Seconds after which the rate of workers is measured, and for how long at least.
+/// Seconds after which the rate of workers is measured, and the least duration of the measurement.
 const STEADY_AFTER: f64 = 1.5;
 const MEASURED: f64 = 0.5;
 
@@ -68,7 +70,7 @@ impl Run {
         ready.map(|started| started.workers).sum()
     }
 
-    /// Starts more workers, until there are so many.
+    /// Starts more workers, until there are this many.
     fn start(&mut self, all: usize) {
         let workers = all - self.workers();
         let starting = all - self.settled();
@@ -76,7 +78,8 @@ impl Run {
         self.started.push(Started { workers, ready_at, filled_at: ready_at + FILL_EACH * workers as f64 });
     }
 
-    /// Returns how many workers of full rate those of a start are now, and the shares of their rates that the cores and the others keep.
+    /// Returns the equivalent of a start's workers in workers of full rate now, and the shares of
+    /// their rates that the cores and the other workers keep.
     fn effect(&self, started: &Started) -> (f64, f64, f64) {
         if self.now < started.ready_at {
             (0.0, NVJPEG.kept_by_cores, NVJPEG.kept_by_engines)
@@ -100,7 +103,7 @@ impl Run {
         self.now += STEP;
     }
 
-    /// Returns the seconds that it takes with so many workers from the beginning.
+    /// Returns the seconds of the run with this many workers from the beginning.
     fn with(mut self, workers: usize) -> f64 {
         self.start(workers);
         while self.done < self.work {
@@ -109,7 +112,7 @@ impl Run {
         self.now
     }
 
-    /// Returns the seconds that it takes if workers start as they pay.
+    /// Returns the seconds of the run if workers start as they pay.
     fn decided(mut self) -> f64 {
         let (mut rate, mut before, mut since) = (self.rate_of_cores(), (0, 0.0), 0.0);
         while self.done < self.work {
@@ -138,7 +141,8 @@ impl Run {
     }
 }
 
-/// Returns how much is done by the end of each of so many seconds if so many workers of so many GPUs start at the beginning.
+/// Returns the work done by the end of each of `count` seconds if this many workers of this many
+/// GPUs start at the beginning.
 fn by_second(gpus: usize, workers: usize, count: usize) -> Vec<f64> {
     let mut run = Run::new(gpus, 64, usize::MAX);
     run.start(workers);
@@ -164,7 +168,7 @@ fn the_seconds_of_measured_runs_are_met() {
             .zip(done)
             .map(|(simulated, done)| simulated / done)
             .collect();
-        // What the first two seconds do differs too much from run to run.
+        // The work of the first two seconds differs too much from run to run.
         assert!(shares[2..].iter().all(|share| (0.88..1.12).contains(share)), "{gpus} GPUs: {shares:.2?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Ways of applying the LUT to the gray picture on the GPU, which differ in where the LUT is read from.
+//! Ways of applying the LUT to the gray picture on the GPU, by the memory of the LUT.
 
 use crate::cuda::{Memory, Texel, Texture};
 use crate::gpu::Gpu;

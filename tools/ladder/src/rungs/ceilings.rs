@@ -6,7 +6,7 @@ use crate::measure::{Measured, Result, rounds, wall};
 use crate::picture::TestPicture;
 use lanes::gpu::driver::{self, Stream};
 
-/// Consecutive copies per measurement, so that the cost of starting them does not matter.
+/// Consecutive copies per measurement, enough that the cost of starting them does not matter.
 const IN_A_ROW: usize = COPIES;
 
 pub(super) fn device_copy(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {

@@ -7,7 +7,7 @@ use crate::measure::{Measured, Result, rounds, same_counts, wall};
 use crate::picture::TestPicture;
 use lanes::gpu::driver;
 
-/// Memory for the colour picture and its counts on one GPU, and on the host for copies to and from it.
+/// Memory for the colour picture and its counts on one GPU, and for copies on the host.
 struct Room {
     picture: Memory,
     partials: Memory,
@@ -55,7 +55,9 @@ pub(super) fn two_gpus(picture: &TestPicture, first: &Gpu, second: &Gpu) -> Resu
     measured
 }
 
-/// Measures the published method: each GPU gets the whole picture and counts its share of the channels, and the host waits for it
+/// Measures the published method.
+///
+/// Each GPU gets the whole picture and counts its share of the channels, and the host waits for it
 /// before turning to the next.
 fn partial(picture: &TestPicture, gpus: &[&Gpu]) -> Result<Measured> {
     let rooms: Vec<Room> = gpus.iter().map(|gpu| Room::new(picture, gpu)).collect::<Result<_>>()?;

@@ -66,7 +66,7 @@ pub(super) fn texture(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(gpu.kernel_time(clahe)?).whole(gpu.whole_time(|| whole(gpu, clahe))?))
 }
 
-/// The texture unit interpolates, with 9-bit weights, so the result is close but not identical.
+/// The texture unit interpolates, with 9-bit weights: the result is close but not identical.
 pub(super) fn filtered(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let luts = Luts::new(picture)?;
     let grid = (luts.tiling.tiles_x as usize, luts.tiling.tiles_y as usize);

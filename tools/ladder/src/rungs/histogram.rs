@@ -40,6 +40,6 @@ fn run(picture: &TestPicture, gpu: &Gpu, count: impl Fn(usize) -> driver::Result
     };
     gpu.once(whole)?;
     let right = gpu.same_counts(gpu.host_counts, &picture.counts)?;
-    // The counts are not zeroed in between: they may overflow, but nobody reads them.
+    // The counts are not zeroed in between: they may overflow, but are not read.
     Ok(right.kernels(gpu.kernel_time(&count)?).whole(gpu.whole_time(whole)?))
 }

@@ -36,7 +36,9 @@ impl Drop for PinnedSlot<'_> {
     }
 }
 
-/// One lane, one picture after the other. The time of the kernels is that of the kernels which a lane starts.
+/// One lane, one picture after the other.
+///
+/// The time of the kernels is that of the kernels which a lane starts.
 pub(super) fn one(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let mut lane = gpu.engine.lane()?;
     let mut slot = PinnedSlot::new(gpu.engine.as_ref(), picture.pixels())?;
@@ -71,7 +73,9 @@ pub(super) fn four(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     Ok(Measured::same().whole(seconds / (LANES * PICTURES_A_LANE) as f64))
 }
 
-/// Runs one of several lanes: checks its result first, then processes pictures between the two times that the gate opens.
+/// Runs one of several lanes.
+///
+/// It checks its result first, then processes pictures between the two times that the gate opens.
 fn work(picture: &TestPicture, engine: &dyn Engine, gate: &Barrier) -> Result<()> {
     let mut begun = begin(picture, engine);
     gate.wait();

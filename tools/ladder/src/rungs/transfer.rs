@@ -1,5 +1,6 @@
-//! Whole equalizations of the gray picture, which differ in host memory, in streams, and in where the LUT is made. All count with the
-//! strided kernel, and apply the LUT from shared memory.
+//! Whole equalizations of the gray picture, by host memory, streams and place of the LUT.
+//!
+//! All count with the strided kernel, and apply the LUT from shared memory.
 
 use std::cell::RefCell;
 
@@ -71,7 +72,7 @@ pub(super) fn pinned(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(kernel_time(gpu)?).whole(gpu.whole_time(whole)?))
 }
 
-/// The kernels read and write host memory directly, so the picture is read over the bus twice.
+/// The kernels read and write host memory directly: the picture is read over the bus twice.
 pub(super) fn mapped(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let picture = Memory::new(Place::Mapped, test.pixels())?;
     let out = Memory::new(Place::Mapped, test.pixels())?;
@@ -82,7 +83,9 @@ pub(super) fn mapped(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(gpu.kernel_time(|_| whole())?).whole(gpu.whole_time(whole)?))
 }
 
-/// Each round starts with the picture on the host. The whole time ends when the host has touched every page of the result.
+/// Each round starts with the picture on the host.
+///
+/// The whole time ends when the host has touched every page of the result.
 pub(super) fn managed(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let picture = Memory::new(Place::Managed, test.pixels())?;
     let out = Memory::new(Place::Managed, test.pixels())?;

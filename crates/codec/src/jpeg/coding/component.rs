@@ -110,8 +110,13 @@ impl Coefficients {
         /// The sum of a block's values up to which no step of the transform exceeds 14 bits: 2^14 / (4 * 1.39), rounded down to a power of 2.
         const SMALL: u64 = 1 << 11;
         let divisors = ZIGZAG.map(|place| table[usize::from(place)]);
+        let most = divisors[1..].iter().map(|&by| u64::from(by)).max().unwrap_or(0);
         let mut excess = Excess::default();
         for (dc, nonzero, values) in self.blocks() {
+            let sum: u64 = values.iter().map(|value| u64::from(value.unsigned_abs())).sum();
+            if u64::from(dc.unsigned_abs()) * u64::from(divisors[0]) + sum * most <= SMALL {
+                continue;
+            }
             let mut block = whole_block(nonzero, values);
             block[0] = dc;
             let products = || {

@@ -7,7 +7,7 @@ use super::Block;
 /// Runs plain Rust code, compiled for AVX2 and the bit manipulation instructions of its generation if the processor has them. Wider
 /// vectors gain nothing with rows of eight. The closure and all that it calls must be `#[inline(always)]`.
 #[inline(always)]
-pub(super) fn run<R>(plain: impl FnOnce() -> R) -> R {
+pub(in crate::jpeg) fn run<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")

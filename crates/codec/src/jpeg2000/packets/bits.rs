@@ -1,11 +1,11 @@
 //! The bits of packet headers.
 
-/// Reads bits, the highest of a byte first. A byte behind one of 255 has seven (T.800, B.10.1).
+/// Reads bits, the highest of a byte first. A byte after one of 255 has seven (T.800, B.10.1).
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    /// Where the next byte is.
+    /// The place of the next byte.
     at: usize,
-    /// The byte before it, and how many bits of it are left.
+    /// The byte before it, and the number of its bits that are left.
     byte: u8,
     left: u32,
 }
@@ -28,7 +28,7 @@ impl<'a> Bits<'a> {
         self.left = if self.byte == 0xff { 7 } else { 8 };
         self.byte = *self.bytes.get(self.at)?;
         self.at += 1;
-        // What is left out is zero.
+        // The bit that is left out is zero.
         (self.left == 8 || self.byte < 0x80).then_some(())
     }
 
@@ -40,7 +40,7 @@ impl<'a> Bits<'a> {
         (0..bits).try_fold(0, |number, _| Some(number << 1 | u32::from(self.bit()?)))
     }
 
-    /// Returns where the byte begins that follows the header.
+    /// Returns the place of the byte after the header.
     pub(super) fn end(mut self) -> Option<usize> {
         if self.byte == 0xff {
             self.next_byte()?;
@@ -49,16 +49,16 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// A tag tree: numbers of places in rows, of which only as much is read as is asked for (T.800, B.10.2).
+/// A tag tree: numbers of places in rows, read only as far as they are asked for (T.800, B.10.2).
 pub(super) struct TagTree {
-    /// The width of each level and where its nodes begin, from the leaves on.
+    /// The width of each level and the number of its first node, from the leaves on.
     levels: Vec<(usize, usize)>,
     nodes: Vec<Node>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Node {
-    /// What the number is at least.
+    /// The least value of the number.
     least: u32,
     is_known: bool,
 }
@@ -77,7 +77,9 @@ impl TagTree {
         Self { levels, nodes: vec![Node::default(); count] }
     }
 
-    /// Reads until it is known whether the number of a place is less than `bound`; returns whether it is, and what it is at least.
+    /// Reads until it is known whether the number of a place is less than `bound`.
+    ///
+    /// Returns whether it is, and its least value.
     pub(super) fn read(
         &mut self,
         bits: &mut Bits<'_>,
@@ -122,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_tag_tree_is_read_as_in_the_standard() {
-        // The example of T.800, B.10.2: the numbers of the first row are 1, 3, 2 and 3, and take 01111, 001, 101 and so on.
+        // The example of T.800, B.10.2: the numbers of the first row are 1, 3, 2 and 3, and take
+        // 01111, 001, 101 and so on.
         let bits = [0b0111_1001, 0b1010_0000];
         let mut bits = Bits::new(&bits, 0);
         let mut tree = TagTree::new(6, 3);

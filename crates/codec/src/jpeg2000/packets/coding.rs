@@ -1,4 +1,4 @@
-//! How all tiles and components of a codestream are coded, by its main header.
+//! The coding of all tiles and components of a codestream, by its main header.
 
 use super::super::{SOC_SIZ, SOT, Size};
 use super::word;
@@ -7,18 +7,22 @@ use crate::BlockCoder;
 const CAP: u16 = 0xff50;
 const COD: u16 = 0xff52;
 const QCD: u16 = 0xff5c;
-/// Segments that say nothing of samples: TLM, PLM, CRG and COM.
+/// Segments without effect on samples: TLM, PLM, CRG and COM.
 const PASSED_OVER: [u16; 4] = [0xff55, 0xff57, 0xff63, 0xff64];
 
-/// The only flag of a coding style that is followed: precincts are told. nvJPEG2000 knows no packets with marks before or in them.
+/// The only flag of a coding style that is followed: precincts have stated sizes.
+///
+/// nvJPEG2000 does not know packets with marks before or in them.
 const WITH_PRECINCTS: u8 = 1;
 
-/// More decomposition levels than any picture needs; with the least sides of blocks and precincts, as exponents, they bound what is laid out.
+/// More decomposition levels than any picture needs.
+///
+/// With the least sides of blocks and precincts, as exponents, they bound the layout of tiles.
 const MAX_LEVELS: u8 = 12;
 const LEAST_BLOCK: u8 = 4;
 const LEAST_PRECINCT: u8 = 5;
 
-/// The transform that loses nothing.
+/// The lossless transform.
 const REVERSIBLE: u8 = 1;
 
 /// The order of packets.
@@ -49,7 +53,7 @@ pub(super) struct Coding {
 }
 
 impl Coding {
-    /// Reads the main header; returns where the first tile-part begins too.
+    /// Reads the main header; also returns the offset of the first tile-part.
     pub(super) fn read(codestream: &[u8], size: &Size) -> Option<(Self, usize)> {
         let (mut coding, mut planes, mut has_capabilities) = (None, None, false);
         let mut at = SOC_SIZ.len() - SOT.len();
@@ -120,7 +124,7 @@ impl Coding {
     }
 }
 
-/// Returns the most bit-planes of each sub-band (T.800, E.1.1), if nothing is quantized.
+/// Returns the most bit-planes of each sub-band (T.800, E.1.1), if there is no quantization.
 fn bit_planes(content: &[u8]) -> Option<Vec<u8>> {
     let (&style, exponents) = content.split_first()?;
     let guard_bits = style >> 5;

@@ -1,15 +1,15 @@
-//! A tile's packets: which there are, in which order, and what their headers say.
+//! A tile's packets: their number, their order, and their headers.
 
 use super::bits::{Bits, TagTree};
 use super::coding::{Coding, Order};
 use crate::BlockCoder;
 
-/// Numbers of places between two lines of a grid, across and down: the first, and the one behind the last.
+/// Numbers of places between two lines of a grid, across and down: the first, and the end.
 type Span = [[u64; 2]; 2];
 
-/// A tile, and how far its packets were followed.
+/// A tile, and the packets that have not been followed yet.
 pub(super) struct Tile {
-    /// By component, resolution and precinct.
+    /// Precincts by component and resolution.
     places: Vec<Vec<Vec<Precinct>>>,
     /// The packets that are left, the next one last.
     left: Vec<Packet>,
@@ -22,14 +22,14 @@ struct Packet {
     precinct: usize,
 }
 
-/// What a precinct has of each sub-band.
+/// The parts of the sub-bands in a precinct.
 struct Precinct {
     bands: Vec<Area>,
 }
 
 /// The code-blocks of a sub-band in a precinct.
 struct Area {
-    /// How many there are in a row.
+    /// The number of them in a row.
     across: usize,
     blocks: Vec<Block>,
     included: TagTree,
@@ -47,8 +47,10 @@ struct Block {
 }
 
 impl Tile {
-    /// Lays out the tile of this number in a codestream of so many bytes. `None` if there are more packets than these can have, if their order goes by
-    /// where precincts lie, or if decoders differ in what they make of it.
+    /// Lays out the tile of this number in a codestream of so many bytes.
+    ///
+    /// `None` if there are more packets than these can have, if their order goes by the places of
+    /// precincts, or if decoders differ in their results.
     pub(super) fn new(coding: &Coding, grid: [u32; 8], number: usize, bytes: usize) -> Option<Self> {
         let span = tile_span(grid, number as u64)?;
         if (0..=coding.levels).any(|shrunk| span.iter().any(|side| is_ambiguous(*side, shrunk))) {
@@ -85,7 +87,7 @@ impl Tile {
 }
 
 impl Precinct {
-    /// Reads a packet's header at `at`; returns where it ends, and the bytes that follow it.
+    /// Reads a packet's header at `at`; returns its end, and the number of bytes that follow it.
     fn read_header(
         &mut self,
         coding: &Coding,
@@ -116,7 +118,7 @@ impl Area {
         }
     }
 
-    /// Reads what a packet has of each block; returns the bytes of it all.
+    /// Reads the part of a packet's header about each block; returns the bytes of all blocks.
     fn read(&mut self, coder: BlockCoder, layer: u32, bits: &mut Bits<'_>) -> Option<usize> {
         let mut content = 0_usize;
         for (number, block) in self.blocks.iter_mut().enumerate() {
@@ -140,7 +142,9 @@ impl Area {
 }
 
 impl Block {
-    /// Reads how many coding passes there are and how long they are (T.800, B.10.6 and B.10.7; T.814, B.3); returns the bytes of them all.
+    /// Reads the number and the lengths of coding passes; returns the bytes of them all.
+    ///
+    /// Source: T.800, B.10.6 and B.10.7; T.814, B.3.
     fn read_lengths(&mut self, coder: BlockCoder, bits: &mut Bits<'_>) -> Option<usize> {
         let passes = passes(bits)?;
         while bits.bit()? {
@@ -149,7 +153,7 @@ impl Block {
         self.passes += passes;
         match coder {
             BlockCoder::Usual if self.passes <= self.most_passes => self.read_length(passes, bits),
-            // The passes behind the first have a piece of their own.
+            // The passes after the first have a piece of their own.
             BlockCoder::HighThroughput if self.passes <= self.most_passes.min(3) && self.passes == passes => {
                 let cleanup = self.read_length(1, bits)?;
                 let refinement = if passes > 1 { self.read_length(passes - 1, bits)? } else { 0 };
@@ -164,7 +168,7 @@ impl Block {
     }
 }
 
-/// Reads how many coding passes a packet has of a block (T.800, table B.4).
+/// Reads the number of coding passes that a packet has of a block (T.800, table B.4).
 fn passes(bits: &mut Bits<'_>) -> Option<u32> {
     for (width, before) in [(1, 1), (1, 2), (2, 3), (5, 6), (7, 37)] {
         let more = bits.number(width)?;
@@ -175,7 +179,7 @@ fn passes(bits: &mut Bits<'_>) -> Option<u32> {
     None
 }
 
-/// Returns the place of a tile (T.800, B.3), whose samples are as far apart as the lines of the grid.
+/// Returns the place of a tile (T.800, B.3), with samples as far apart as the lines of the grid.
 fn tile_span(grid: [u32; 8], number: u64) -> Option<Span> {
     let [x1, y1, x0, y0, width, height, left, top] = grid.map(u64::from);
     let across = x1.checked_sub(left)?.div_ceil(width);
@@ -186,8 +190,9 @@ fn tile_span(grid: [u32; 8], number: u64) -> Option<Span> {
     Some([side(number % across, left, width, x0, x1), side(number / across, top, height, y0, y1)])
 }
 
-/// Returns whether a side of a tile becomes a single sample that is a high one when it is shrunk so often: decoders make different things of it,
-/// and OpenJPEG encodes another.
+/// Returns whether a side of a tile is a single high sample after so many halvings.
+///
+/// Decoders differ in their results, and OpenJPEG encodes another.
 fn is_ambiguous(side: [u64; 2], shrunk: u8) -> bool {
     let [start, end] = side.map(|line| line.div_ceil(1 << shrunk));
     end.checked_sub(start) == Some(1) && start % 2 == 1
@@ -204,7 +209,7 @@ fn precincts(coding: &Coding, tile: Span, resolution: u8) -> Vec<Precinct> {
     each.map(|place| Precinct { bands: areas(coding, tile, resolution, place) }).collect()
 }
 
-/// Returns the numbers of the places of this size (a power of two) that lie at least partly between two lines.
+/// Returns the numbers of the cells of 2^`exponent` at least partly between two lines.
 fn places([start, end]: [u64; 2], exponent: u8) -> [u64; 2] {
     if start >= end { [0; 2] } else { [start >> exponent, end.div_ceil(1 << exponent)] }
 }
@@ -220,7 +225,7 @@ fn areas(coding: &Coding, tile: Span, resolution: u8, place: [u64; 2]) -> Vec<Ar
         let [across, down] = [0, 1].map(|axis| {
             let exponent = coding.precincts[usize::from(resolution)][axis] - is_halved;
             let line = |line: u64| {
-                // Half of what is skipped by one step of the transform.
+                // Half of the step that the transform skips.
                 let skipped = high[axis] << shrunk >> 1;
                 line.saturating_sub(skipped).div_ceil(1 << shrunk)
             };
@@ -272,7 +277,7 @@ mod tests {
 
     #[test]
     fn single_samples_that_are_high_ones_are_left_to_the_cpu() {
-        // The last column of 301, behind tiles of 100: 300, 150, 75.
+        // The last column of 301, after tiles of 100: 300, 150, 75.
         assert_eq!([0, 1, 2, 3].map(|shrunk| is_ambiguous([300, 301], shrunk)), [false, false, true, false]);
         assert_eq!([0, 1, 7].map(|shrunk| is_ambiguous([0, 301], shrunk)), [false; 3]);
     }

@@ -1,4 +1,4 @@
-//! What is told of a file that is too long to be read: all limits that its picture exceeds, as far as parts of the file tell.
+//! The error of a file that is too long, with all limits that its picture is known to exceed.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,8 +9,10 @@ use crate::opened::source::PictureSource;
 use crate::output::FileAt;
 use crate::{CodecError, Format, Limits, MemoryNeeds, Target, gif, input, jpeg, png, webp};
 
-/// Returns the error of a file of this length that is too long to be read, with all limits that its picture exceeds and what that needs, as far as
-/// its head in `buffer` tells, or else a longer one.
+/// Returns the error of a file of this length that is too long to be read.
+///
+/// It has all limits that its picture exceeds and the needs of that, as far as its head in `buffer`
+/// shows, or else a longer one.
 pub(super) fn with_all_limits(
     why: CodecError,
     format: Format,
@@ -31,10 +33,10 @@ pub(super) fn with_all_limits(
     }
 }
 
-/// Whether a picture is within the limits, and what it needs.
+/// Whether a picture is within the limits, and its needs.
 type Told = (Result<(), CodecError>, Option<MemoryNeeds>);
 
-/// Returns what the head of a file of this length tells.
+/// Returns the limits and needs by the head of a file of this length.
 fn limits_of_head(
     format: Format,
     (head, length): (&[u8], u64),
@@ -49,13 +51,14 @@ fn limits_of_head(
         // The pixels of an animation are those of all frames, and the others check their own sides.
         _ => return None,
     };
-    // A JPEG's coders take as much as its file, of which they have only the head here, and as much again if a device may decode it too.
+    // A JPEG's coders take as much as its file, of which they have only the head here, and as much
+    // again if a device may decode it too.
     let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
     let source = open_whole(format, &mut ended, limits, target).ok()?;
     limits_of((format, source), (length, unseen), limits, target)
 }
 
-/// Returns what the frames of an animation tell, which are looked for in all of its file, unless that is too long.
+/// Returns the limits and needs by an animation's frames, unless the whole file is too long.
 fn limits_of_frames(
     format: Format,
     file: &File,
@@ -64,7 +67,7 @@ fn limits_of_frames(
     target: &Target,
 ) -> Option<Told> {
     input::check_length(length, limits).ok()?;
-    // The longest frame is no longer than the file, and what is carried of a GIF is a part of it.
+    // The longest frame is no longer than the file, and the metadata of a GIF are a part of it.
     let lengths = (length, length);
     match format {
         Format::Gif => {
@@ -81,7 +84,7 @@ fn limits_of_frames(
     }
 }
 
-/// Returns what a picture tells whose file has this length, and may take so many bytes more than it knows.
+/// Returns the limits and needs of a picture, with `unseen` bytes more than its head shows.
 fn limits_of(
     (format, source): (Format, PictureSource<'_>),
     (length, unseen): (u64, u64),

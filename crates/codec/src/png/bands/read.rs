@@ -1,5 +1,7 @@
-//! Decodes the rows of a PNG from its file, band by band. The image data are one stream, in which a band can only be reached from the bands above, so
-//! what it takes to go on is kept where bands begin.
+//! The rows of a PNG, decoded from its file band by band.
+//!
+//! The image data are one stream, in which a band can only be reached from the bands above: the
+//! decoder's state is kept where bands begin.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,12 +31,14 @@ use equalize::{ByteOrder, Depth, Layout};
 
 /// Bytes that are read from the file at a time.
 const INPUT: usize = 64 << 10;
-/// Bytes of rows that are decoded at a time where they do not go straight into the slot, unless one row has more.
+/// Bytes of rows that are decoded at a time on their way to the slot, unless one row has more.
 const SCRATCH: usize = 256 << 10;
-/// How many places to go on from are kept for bands that have not been asked for yet: no more bands are under way at once, as each has a sixteenth of memory.
+/// The number of decoder states that are kept for bands that have not been asked for yet.
+///
+/// No more bands are under way at once, as each has a sixteenth of memory.
 const KEPT: usize = 16;
 
-/// Where a band is.
+/// The place of a band.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) picture: Arc<Rereading>,
@@ -80,8 +84,9 @@ impl Describe for Band<'_> {
         self.whole.metadata()
     }
 
-    /// Returns the bytes of two places to go on from, of filtered rows, and of rows that do not go straight into the slot: as they are stored, in a file of
-    /// their own, and twice in its coders.
+    /// Returns the bytes of two decoder states, filtered rows, and rows on their way to the slot.
+    ///
+    /// The latter are there as they are stored, in a file of their own, and twice in its coders.
     fn heap_bytes(&self) -> u64 {
         let Stored { row, is_direct, .. } = self.place.picture.stored;
         let place = row + WINDOW + size_of::<DecompressorOxide>();
@@ -111,18 +116,18 @@ impl Decode for Band<'_> {
     }
 }
 
-/// A picture whose bands are decoded, perhaps more than once.
+/// A picture that is decoded in bands, perhaps more than once.
 #[derive(Debug)]
 pub(super) struct Rereading {
     /// A file like its own without image data.
     outline: Vec<u8>,
-    /// Where the first chunk of these has its content, and the length of that.
+    /// The offset of the content of its first chunk of image data, and the length of that.
     data: (u64, u32),
     bands: BandRows,
     stored: Stored,
-    /// What pixels are stored as, if they have to be expanded.
+    /// The stored form of pixels, if they have to be expanded.
     form: Option<Box<Info<'static>>>,
-    /// Where to go on, by the bands that begin there.
+    /// Decoder states, by the bands that begin there.
     positions: Mutex<BTreeMap<usize, Position>>,
 }
 
@@ -135,9 +140,11 @@ impl Rereading {
         Self { outline, data, bands, stored, form, positions: Mutex::default() }
     }
 
-    /// Decodes a band into a slot. The bands above are passed over from the nearest place that is kept.
+    /// Decodes a band into a slot.
+    ///
+    /// The bands above are passed over from the nearest state that is kept.
     fn read(&self, file: &File, index: usize, slot: &mut [u8]) -> Result<(), CodecError> {
-        // Nobody that waits for the lock is waited for: who has it decodes.
+        // Holding the lock cannot end in a deadlock: its holder only decodes.
         let mut positions = self.lock();
         let (mut at, mut position) = match positions.range(..=index).next_back() {
             Some((&at, position)) => (at, position.clone()),
@@ -200,7 +207,7 @@ impl Rereading {
     }
 }
 
-/// Keeps where a band begins.
+/// Keeps the state where a band begins.
 fn keep(positions: &mut BTreeMap<usize, Position>, index: usize, position: &Position) {
     if positions.len() >= KEPT {
         positions.pop_first();
@@ -208,7 +215,7 @@ fn keep(positions: &mut BTreeMap<usize, Position>, index: usize, position: &Posi
     positions.insert(index, position.clone());
 }
 
-/// Returns what pixels are stored as in a picture, which says of transparency what this chunk holds.
+/// Returns the stored form of a picture's pixels, with the content of its transparency chunk.
 pub(super) fn form_of(info: &Info<'_>, transparency: Option<&[u8]>) -> Info<'static> {
     let mut form = Info::with_size(info.width, 1);
     (form.color_type, form.bit_depth) = (info.color_type, info.bit_depth);
@@ -217,7 +224,7 @@ pub(super) fn form_of(info: &Info<'_>, transparency: Option<&[u8]>) -> Info<'sta
     form
 }
 
-/// Expands rows as those of a whole picture are expanded: as a file of their own.
+/// Expands rows in the same way as those of a whole picture: as a file of their own.
 fn expand(form: &Info<'static>, count: u32, rows: &[u8], pixels: &mut [u8]) -> Result<(), CodecError> {
     let mut file = Vec::with_capacity(rows.len() + INPUT);
     let mut info = form.clone();
@@ -238,11 +245,11 @@ fn expand(form: &Info<'static>, count: u32, rows: &[u8], pixels: &mut [u8]) -> R
     Ok(())
 }
 
-/// What it takes to go on where a row begins.
+/// The state of decoding where a row begins.
 #[derive(Clone)]
 struct Position {
     inflater: Box<DecompressorOxide>,
-    /// What was inflated last, as far back as matches may reach.
+    /// The data inflated last, as far back as matches may reach.
     window: Vec<u8>,
     /// The row above.
     above: Vec<u8>,
@@ -256,7 +263,7 @@ impl std::fmt::Debug for Position {
 }
 
 impl Position {
-    /// Returns where the first row begins.
+    /// Returns the state where the first row begins.
     fn first((at, length): (u64, u32), row: usize) -> Self {
         let data = Data { at, left: length, is_over: false, checksum: Data::begun() };
         Self { inflater: Box::default(), window: Vec::new(), above: vec![0; row], data }
@@ -302,11 +309,11 @@ impl Position {
 struct Data {
     /// The offset of the next byte.
     at: u64,
-    /// How many are left in its chunk.
+    /// The number of bytes left in its chunk.
     left: u32,
     /// Whether the last chunk has ended.
     is_over: bool,
-    /// The checksum of what has been read of the chunk.
+    /// The checksum of the part of the chunk that has been read.
     checksum: Hasher,
 }
 
@@ -318,7 +325,9 @@ impl Data {
         checksum
     }
 
-    /// Reads next bytes into the front of a buffer, and does not advance. Returns how many, none at the end.
+    /// Reads next bytes into the front of a buffer, and does not advance.
+    ///
+    /// Returns their number, 0 at the end.
     fn peek(&mut self, file: &File, buffer: &mut [u8]) -> Result<usize, CodecError> {
         while self.left == 0 && !self.is_over {
             self.end_chunk(file)?;
@@ -328,7 +337,7 @@ impl Data {
         Ok(count)
     }
 
-    /// Advances behind bytes that have been read.
+    /// Advances past bytes that have been read.
     fn advance(&mut self, bytes: &[u8]) {
         self.at += bytes.len() as u64;
         self.left -= bytes.len() as u32;
@@ -350,7 +359,7 @@ impl Data {
         Ok(())
     }
 
-    /// Verifies what is left.
+    /// Verifies the rest of the data.
     fn finish(&mut self, file: &File) -> Result<(), CodecError> {
         let mut buffer = vec![0; INPUT];
         loop {

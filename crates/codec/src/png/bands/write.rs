@@ -1,5 +1,7 @@
-//! Writes the bands of a picture as one PNG, with the bytes of the picture as a whole. The image data are compressed in pieces of rows, which do not end where
-//! bands do: a piece with rows of two bands is compressed by whoever brings the second of them.
+//! A writer of the bands of a picture as one PNG, with the bytes of the picture as a whole.
+//!
+//! The image data are compressed in pieces of rows, which do not end where bands do: the thread
+//! with the second of two bands compresses the piece with rows of both.
 
 use std::fs::File;
 use std::io;
@@ -26,9 +28,9 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 struct State {
-    /// Before each band, the rows of the one above or of the band itself that wait for those of the other.
+    /// For each boundary above a band, the rows on one side of it that wait for those on the other.
     waiting: Vec<Option<Vec<u8>>>,
-    /// The pieces that are in the spill: those of a band alone, and between them those with rows of two bands.
+    /// The pieces in the spill: a band's own, and between them those with rows of two bands.
     runs: Vec<Option<Vec<Spilled>>>,
     /// The first run that is not in its place yet.
     next: usize,
@@ -38,7 +40,7 @@ struct State {
     spilled: u64,
     /// The Adler-32 checksum of the rows before it.
     checksum: u32,
-    /// How many pieces are not in their places yet.
+    /// The number of pieces that are not in their places yet.
     left: usize,
 }
 
@@ -47,7 +49,7 @@ struct State {
 struct Spilled {
     at: u64,
     bytes: usize,
-    /// The checksum and number of the bytes that it is of.
+    /// The checksum and number of its uncompressed bytes.
     checksum: u32,
     length: usize,
 }
@@ -55,11 +57,11 @@ struct Spilled {
 /// The rows of a band.
 struct Extent {
     all: Range<usize>,
-    /// Those of pieces that depend on no other band.
+    /// The rows of pieces that do not depend on other bands.
     alone: Range<usize>,
 }
 
-/// How pieces are compressed, and where to.
+/// The settings and the destination of compression.
 #[derive(Clone, Copy)]
 struct Coder<'c> {
     level: PngLevel,
@@ -140,8 +142,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings rows that meet others before a band: the last of the band above, or the first of the band itself. Compresses the pieces that all of them
-    /// are if the others are there.
+    /// Hands over the rows on one side of a band boundary.
+    ///
+    /// The second caller compresses the pieces that span it.
+    ///
+    /// The rows are the last of the band above, or the first of the band itself.
     fn meet(
         &self,
         index: usize,
@@ -167,7 +172,7 @@ impl Writer {
 }
 
 impl State {
-    /// Begins behind a header of so many bytes.
+    /// Begins after a header of so many bytes.
     fn begin(&mut self, header: usize, division: &Division) {
         self.end = header as u64;
         self.left = division.height.div_ceil(division.piece);
@@ -178,7 +183,9 @@ impl State {
         self.spilled - bytes as u64
     }
 
-    /// Moves runs to their places, as far as all before them are there. Returns the bytes of the file once it is complete.
+    /// Moves runs to their places, as far as all before them are there.
+    ///
+    /// Returns the bytes of the file once it is complete.
     fn settle(&mut self, out: &File, spill: &File) -> io::Result<Option<u64>> {
         while let Some(run) = self.runs.get_mut(self.next).and_then(Option::take) {
             self.next += 1;
@@ -211,7 +218,7 @@ fn write_chunk(out: &File, at: u64, kind: ChunkType, content: &[u8]) -> io::Resu
     Ok(chunk.len() as u64)
 }
 
-/// Returns what is before the image data.
+/// Returns the bytes before the image data.
 fn header(decoded: &Decoded, whole: &Layout) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::new();
     begin(decoded, whole, &mut bytes).and_then(::png::Writer::finish).map_err(encode_error)?;

@@ -290,11 +290,9 @@ impl Rolling {
                     self.0.fill_row(number * self.rows(), &counts, all, &mut luts);
                     PlaneTables::Luts(luts)
                 }
-                PlaneCounts::Values(mut values) => {
-                    if let Some(table) = all.exposures.of_plane(number) {
-                        S::map(&mut values, &table);
-                    }
-                    PlaneTables::Lists(self.list(&values, clipping))
+                PlaneCounts::Values(values) => {
+                    let slots = all_levels(all.exposures.of_plane(number).as_deref());
+                    PlaneTables::Lists(self.list(&values, clipping, &slots))
                 }
             })
         };
@@ -302,7 +300,7 @@ impl Rolling {
     }
 
     /// Makes the sorted lists of a row of tiles of the values of its rows of pixels, in whichever order.
-    fn list<S: Sample>(&self, values: &[S], clipping: &Clipping) -> SlotRow<S> {
+    fn list<S: Sample>(&self, values: &[S], clipping: &Clipping, slots: &Slots<S>) -> SlotRow<S> {
         let shape = Shape {
             height: self.0.plane.tile_height,
             pixel: Pixel::Gray,
@@ -311,7 +309,7 @@ impl Rolling {
         let plane = PaddedPlane { shape, samples: values, padding: &[] };
         let mut list = SlotRow::default();
         let buffers = (&mut Vec::new(), &mut Sorting::default());
-        list.fill((&self.0.plane, clipping, &all_levels()), (&plane, 0), buffers);
+        list.fill((&self.0.plane, clipping, slots), (&plane, 0), buffers);
         list
     }
 
@@ -347,7 +345,9 @@ impl Rolling {
         tables: impl Fn(usize) -> &'t PlanesTables<S>,
     ) {
         let levels = self.0.operation.levels.number(self.0.layout.depth);
-        let (slots, scale) = (all_levels(), self.0.plane.with_levels(levels).scale);
+        let of_plane = |plane| all_levels(clippings.exposures.of_plane(plane).as_deref());
+        let slots: Vec<Slots<S>> = (0..clippings.planes.len()).map(of_plane).collect();
+        let scale = self.0.plane.with_levels(levels).scale;
         self.0.change(extent, samples, clippings, |place, values| {
             let Place { plane, rows: [above, below], columns, weights } = place;
             match (&tables(above)[plane], &tables(below)[plane]) {
@@ -356,7 +356,7 @@ impl Rolling {
                     S::blend(values, &Corners { top, bottom }, weights.0, weights.1);
                 }
                 (Some(PlaneTables::Lists(above)), Some(PlaneTables::Lists(below))) => {
-                    let slots = (&slots, scale);
+                    let slots = (&slots[plane], scale);
                     simd::vectorized!(sparse::blend(slots, values, [above, below], columns, weights));
                 }
                 _ => unreachable!("all rows of a plane have tables of one kind"),
@@ -375,10 +375,13 @@ const fn extent(rows: Range<u32>) -> Extent {
     Extent { page: 0, first_row: rows.start, rows: rows.end - rows.start }
 }
 
-/// Returns the slots of all levels.
-fn all_levels<S: Sample>() -> Slots<S> {
+/// Returns the slots of all levels, with their exposure.
+fn all_levels<S: Sample>(exposure: Option<&[S]>) -> Slots<S> {
     let mut slots = Slots::default();
     slots.set_all();
+    if let Some(table) = exposure {
+        slots.expose(table);
+    }
     slots
 }
 
