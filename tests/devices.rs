@@ -5,5 +5,6 @@ mod byte_orders;
 mod codestreams;
 mod gpu;
 mod jpeg;
+mod jpeg_coder;
 mod streams;
 mod workers;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use crate::device::worker::WorkerArgs;
+use crate::config::JpegCoderName;
+use crate::device::worker::{JpegWorker, WorkerArgs};
 use lanes::Unit;
 
 /// The arguments of `histeqd worker`.
@@ -23,9 +24,9 @@ pub struct WorkerCommand {
     /// Number of lanes
     #[arg(long, default_value_t = 1)]
     pub lanes: usize,
-    /// Decode, equalize and encode JPEGs
-    #[arg(long)]
-    pub jpeg: bool,
+    /// Decode, equalize and encode JPEGs by this coder
+    #[arg(long, value_name = "WHICH")]
+    pub jpeg: Option<JpegCoderName>,
     /// Make what encodes JPEGs before work comes
     #[arg(long)]
     pub prepare: bool,
@@ -38,7 +39,8 @@ impl WorkerCommand {
     /// Returns the arguments that the worker is started with.
     pub fn args(&self) -> WorkerArgs {
         let unit = self.gpu.map_or(Unit::Cpu(self.cpu.unwrap_or_default()), Unit::Gpu);
-        let (uuid, jpeg) = (self.uuid.clone(), self.jpeg.then_some(0));
+        let (uuid, jpeg) = (self.uuid.clone(), self.jpeg);
+        let jpeg = jpeg.map(|coder| JpegWorker { number: 0, coder: coder.into() });
         WorkerArgs { unit, lanes: self.lanes, uuid, jpeg, prepares: self.prepare }
     }
 }

@@ -90,7 +90,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 60] = [
+pub(super) const KEYS: [Key; 61] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("exposure"),
@@ -136,6 +136,7 @@ pub(super) const KEYS: [Key; 60] = [
     worker("memory"),
     worker("devices"),
     output("jpeg").elsewhere(),
+    worker("jpeg-coder"),
     output("deflate").elsewhere(),
     worker("device-timeout"),
     worker("gpu-idle").needs(Watch),

@@ -4,6 +4,7 @@ use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
 use crate::progress::Events;
 use crate::slot::rates::Decoders;
+use codec::JpegCoder;
 use lanes::{GpuInfo, Unit};
 
 /// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
@@ -11,13 +12,17 @@ pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
     found.first()?.nvjpeg.as_ref()
 }
 
-/// Returns what the GPUs decode, which is the same for all of them.
-pub(super) fn decoders(found: &[GpuInfo]) -> Decoders {
+/// Returns what the GPUs decode, which is the same for all of them, if this coder decodes JPEGs.
+pub(super) fn decoders(found: &[GpuInfo], coder: JpegCoder) -> Decoders {
     let has = |library: fn(&GpuInfo) -> &Option<Result<String, String>>| {
         found.first().is_some_and(|gpu| matches!(library(gpu), Some(Ok(_))))
     };
     let (codestreams, streams) = (has(|gpu| &gpu.nvjpeg2000), has(|gpu| &gpu.nvcomp));
-    Decoders { jpegs: has(|gpu| &gpu.nvjpeg), codestreams, streams }
+    let jpegs = match coder {
+        JpegCoder::Histeqd => !found.is_empty(),
+        JpegCoder::NvJpeg => has(|gpu| &gpu.nvjpeg),
+    };
+    Decoders { jpegs, codestreams, streams }
 }
 
 /// Returns a note for the user if only the lack of nvJPEG keeps a GPU from processing JPEGs.
@@ -104,14 +109,19 @@ mod tests {
     fn what_gpus_decode_is_what_libraries_there_are() {
         for found in [None, Some(Err("missing".to_owned())), Some(Ok("0.11".to_owned()))] {
             let is_there = found.as_ref().is_some_and(Result::is_ok);
-            let with = |gpu| decoders(&[gpu]);
+            let with = |gpu| decoders(&[gpu], JpegCoder::NvJpeg);
             let only_jpegs = Decoders { jpegs: true, codestreams: false, streams: false };
             let decodes = with(GpuInfo { nvjpeg2000: found.clone(), ..gpu(Ok("12.4"), None) });
             assert_eq!(decodes, Decoders { codestreams: is_there, ..only_jpegs });
             let inflates = with(GpuInfo { nvcomp: found, ..gpu(Ok("12.4"), None) });
             assert_eq!(inflates, Decoders { streams: is_there, ..only_jpegs });
         }
-        assert_eq!(decoders(&[]), Decoders { jpegs: false, codestreams: false, streams: false });
+        let missing = [gpu(Err("missing"), None)];
+        for coder in [JpegCoder::Histeqd, JpegCoder::NvJpeg] {
+            assert_eq!(decoders(&missing, coder).jpegs, coder == JpegCoder::Histeqd);
+            let nothing = Decoders { jpegs: false, codestreams: false, streams: false };
+            assert_eq!(decoders(&[], coder), nothing);
+        }
     }
 
     #[test]

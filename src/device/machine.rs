@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Devices;
 use crate::fs::files;
 use crate::progress::timings::{Load, Meter, Waits};
-use crate::slot::device_state::{DeviceState, DeviceUse, Offloaded};
+use crate::slot::device_state::{DeviceState, DeviceUse};
 use crate::slot::rates::Rates;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use codec::Cores;
@@ -60,9 +60,10 @@ impl Machine {
             reading,
             writing,
             memory_wait: self.pool.waited_for_memory().as_secs_f64(),
-            decoded: offloaded(&states, |offloaded| offloaded.codestreams),
-            inflated: offloaded(&states, |offloaded| offloaded.inflated),
-            deflated: offloaded(&states, |offloaded| offloaded.deflated),
+            decoded: counts(&states, |state| state.offloaded.codestreams),
+            inflated: counts(&states, |state| state.offloaded.inflated),
+            deflated: counts(&states, |state| state.offloaded.deflated),
+            left: counts(&states, |state| state.left),
             devices: of_workers(&states, |use_of| use_of.busy),
             ready: of_workers(&states, |use_of| use_of.ready),
             full: of_workers(&states, |use_of| use_of.full),
@@ -70,9 +71,9 @@ impl Machine {
     }
 }
 
-/// Returns how often each device did something for the CPU that did.
-fn offloaded(states: &[DeviceState], of: impl Fn(&Offloaded) -> u64) -> BTreeMap<String, u64> {
-    let counts = states.iter().map(|state| (state.name.clone(), of(&state.offloaded)));
+/// Returns how often each device did something that did.
+fn counts(states: &[DeviceState], of: impl Fn(&DeviceState) -> u64) -> BTreeMap<String, u64> {
+    let counts = states.iter().map(|state| (state.name.clone(), of(state)));
     counts.filter(|(_, count)| *count > 0).collect()
 }
 

@@ -9,7 +9,7 @@ use super::machine::Machine;
 use crate::progress::timings::Meter;
 use crate::slot::rates::Decoders;
 use crate::slot::schedule::starts::{
-    Workers, engines_pay_at_all, lanes_pay_at_all, lanes_take_much, time_at_rate, time_on_cores,
+    Jpegs, Workers, engines_pay_at_all, lanes_pay_at_all, lanes_take_much, time_at_rate, time_on_cores,
 };
 
 /// How often it is looked whether more workers pay.
@@ -65,9 +65,11 @@ impl<'a> Outlook<'a> {
 
     /// Returns whether a GPU with these decoders pays, as long as only the CPU works.
     fn pays(&self, decoders: Decoders) -> bool {
-        let Machine { pool, rates, .. } = self.context.machine;
+        let Context { settings, machine: Machine { pool, rates, .. }, .. } = self.context;
         let rest = self.without_workers(decoders);
-        if decoders.jpegs && pool.has_compressed() && engines_pay_at_all(self.context.settings.threads, rest)
+        if decoders.jpegs
+            && pool.has_compressed()
+            && engines_pay_at_all(settings.threads, settings.jpeg_coder, rest)
         {
             return true;
         }
@@ -84,7 +86,8 @@ impl<'a> Outlook<'a> {
     }
 
     fn more(&self, wanted: Workers, settled: Workers, gpus: usize, rest: Duration) -> Workers {
-        let more = wanted.with_more(settled, gpus, self.context.settings.threads, rest);
+        let machine = machine(&self.context, gpus);
+        let more = wanted.with_more(settled, machine, rest);
         // How many are for JPEGs is decided when there are some.
         if self.context.machine.pool.has_compressed() {
             more
@@ -121,6 +124,11 @@ impl<'a> Outlook<'a> {
             rest.into_iter().for_each(|rest| pool.want(self.more(wanted, settled, gpus, rest)));
         }
     }
+}
+
+/// Returns the machine of a run with so many GPUs.
+pub(super) fn machine(context: &Context<'_>, gpus: usize) -> Jpegs {
+    Jpegs { gpus, cores: context.settings.threads, coder: context.settings.jpeg_coder }
 }
 
 /// The rate at which pictures are done while the same workers work.

@@ -14,19 +14,20 @@ use super::cpu::CpuDevice;
 use super::early::EarlyWorkers;
 use super::find;
 use super::machine::Machine;
-use super::outlook::Outlook;
+use super::outlook::{self, Outlook};
 use super::required::RequiredDevices;
 use super::supervisor::{Slots, WorkerDevice};
 use super::{Context, Device};
-use crate::config::{DeviceChoice, JpegChoice, Style};
+use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::device::task;
-use crate::device::worker::WorkerArgs;
+use crate::device::worker::{JpegWorker, WorkerArgs};
 use crate::error::Error;
 use crate::progress::timings::{Load, Meter};
 use crate::slot::rates::Decoders;
 use crate::slot::schedule::DeviceId;
-use crate::slot::schedule::starts::{ENGINES_EACH, Workers, most_lanes, time_of_jpegs};
+use crate::slot::schedule::starts::{Jpegs, Workers, most_lanes, time_of_jpegs};
 use crate::slot::{Kind, Start};
+use codec::JpegCoder;
 use lanes::{GpuInfo, Unit};
 
 /// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
@@ -175,7 +176,7 @@ impl<'scope> Starter<'scope, '_> {
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
-        let decoders = decoders(&found);
+        let decoders = decoders(&found, settings.jpeg_coder);
         // Nobody waits for a decoder that does not come.
         let joining = Some(joining).filter(|_| decoders.codestreams);
         if always.is_none() && decoders != Decoders::ALL && !outlook.wait_until_it_pays(decoders) {
@@ -201,8 +202,11 @@ impl<'scope> Starter<'scope, '_> {
         let expected = find::expected(&settings.devices);
         // No picture is opened before the GPUs are found, so what is known of them is the length of their files.
         let rest = time_of_jpegs(workload.jpeg_bytes, settings.threads);
-        let Workers { engines, .. } =
-            Workers::default().with_more(Workers::default(), expected.len(), settings.threads, rest);
+        let Workers { engines, .. } = Workers::default().with_more(
+            Workers::default(),
+            outlook::machine(&self.context, expected.len()),
+            rest,
+        );
         pool.want(Workers { engines: engines.max(1), ..Workers::ALL });
         let early = self.early(&expected, settings.jpeg == JpegChoice::Gpu || engines > 0);
         let found = devices.finder.gpus().map_err(|reason| {
@@ -210,7 +214,9 @@ impl<'scope> Starter<'scope, '_> {
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
         let chosen = choose(&found)?;
-        if let (JpegChoice::Gpu, Some(Err(reason))) = (settings.jpeg, nvjpeg(&found)) {
+        if let (JpegChoice::Gpu, JpegCoder::NvJpeg, Some(Err(reason))) =
+            (settings.jpeg, settings.jpeg_coder, nvjpeg(&found))
+        {
             return Err(Error::CannotRun(format!(
                 "no GPU can decode JPEGs, which --jpeg gpu needs: {reason}; use --jpeg auto"
             )));
@@ -231,8 +237,11 @@ impl<'scope> Starter<'scope, '_> {
         let (units, wanted) = (expected.iter().copied().map(Unit::Gpu), pool.wanted());
         match jpegs && settings.jpeg != JpegChoice::Cpu {
             true => {
-                let number_each = (0..ENGINES_EACH).flat_map(|n| units.clone().map(move |unit| (unit, n)));
-                EarlyWorkers::start(number_each.take(wanted.engines).map(|(unit, n)| for_jpegs(unit, n)))
+                let coder = settings.jpeg_coder;
+                let numbers = 0..Jpegs::engines_each(coder);
+                let number_each = numbers.flat_map(|n| units.clone().map(move |unit| (unit, n)));
+                let first = number_each.take(wanted.engines);
+                EarlyWorkers::start(first.map(|(unit, n)| for_jpegs(unit, n, coder)))
             }
             false => EarlyWorkers::start(units.take(wanted.lanes).map(|unit| self.for_pixels(unit))),
         }
@@ -261,17 +270,21 @@ impl<'scope> Starter<'scope, '_> {
         2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1
     }
 
-    /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
+    /// Starts the GPUs' workers and, if that is wanted and possible, those for JPEGs.
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
-        let jpeg = self.context.settings.jpeg;
-        without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.context.events.note(note, false));
-        let with_jpegs = jpeg != JpegChoice::Cpu && decoders(found).jpegs;
-        self.workers(&mut Units { all: units, found, early, encode: with_jpegs, decode: with_jpegs })
+        let Settings { jpeg, jpeg_coder, .. } = *self.context.settings;
+        let by_nvjpeg = jpeg_coder == JpegCoder::NvJpeg;
+        let note = without_nvjpeg(jpeg, found).filter(|_| by_nvjpeg);
+        note.into_iter().for_each(|note| self.context.events.note(note, false));
+        let decode = jpeg != JpegChoice::Cpu && decoders(found, jpeg_coder).jpegs;
+        // Planes that a core has decoded are encoded by nvJPEG alone.
+        self.workers(&mut Units { all: units, found, early, encode: decode && by_nvjpeg, decode })
     }
 
     /// Returns how the worker for pixels of a unit is started.
     fn for_pixels(&self, unit: Unit) -> WorkerArgs {
-        let prepares = self.keeps_ready() && self.context.settings.jpeg != JpegChoice::Cpu;
+        let Settings { jpeg, jpeg_coder, .. } = *self.context.settings;
+        let prepares = self.keeps_ready() && jpeg != JpegChoice::Cpu && jpeg_coder == JpegCoder::NvJpeg;
         WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None, prepares }
     }
 
@@ -284,7 +297,8 @@ impl<'scope> Starter<'scope, '_> {
                 self.decoders(number, unit, units)?;
             }
             // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
-            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found));
+            let coder = settings.jpeg_coder;
+            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found, coder));
             let codestreams = if is_cpu || does.codestreams { settings.threads } else { 0 };
             // Those that encode have some as well.
             let streams = if is_cpu || does.streams { 2 * settings.threads } else { 0 };
@@ -312,12 +326,13 @@ impl<'scope> Starter<'scope, '_> {
     /// Adds the workers that decode and encode JPEGs on the unit of this number.
     fn decoders(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<(), Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
-        let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
+        let Settings { jpeg, jpeg_coder: coder, .. } = *self.context.settings;
+        let insisted = jpeg == JpegChoice::Gpu;
         let required = || if insisted { self.required.clone() } else { RequiredDevices::default() };
-        for n in 0..ENGINES_EACH {
+        for n in 0..Jpegs::engines_each(coder) {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            let args = for_jpegs(unit, n);
+            let args = for_jpegs(unit, n, coder);
             self.worker(&args, Slots::default(), start, units.found, &mut units.early, required())?;
         }
         Ok(())
@@ -357,8 +372,9 @@ struct Units<'u> {
 }
 
 /// Returns how the worker for JPEGs with this number of a unit is started.
-fn for_jpegs(unit: Unit, number: usize) -> WorkerArgs {
-    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number as u32), prepares: false }
+fn for_jpegs(unit: Unit, number: usize, coder: JpegCoder) -> WorkerArgs {
+    let jpeg = JpegWorker { number: number as u32, coder };
+    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(jpeg), prepares: false }
 }
 
 /// Returns the UUID of a unit, if it is a GPU that was found.

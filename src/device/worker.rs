@@ -29,6 +29,7 @@ use crate::error::{Error, Exit};
 use crate::fs::files;
 use crate::progress::trace;
 use crate::slot::SlotId;
+use codec::JpegCoder;
 use equalize::ByteOrders;
 pub use faults::{Faults, MakeFaults, NoFaults};
 use jpeg::{LentJpeg, Waiting};
@@ -60,10 +61,19 @@ pub struct WorkerArgs {
     pub lanes: usize,
     /// The GPU's UUID, by which it is found even if the GPUs have other indexes by then; `None` to go by the index.
     pub uuid: Option<String>,
-    /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them): a number that tells such workers of a unit apart.
-    pub jpeg: Option<u32>,
+    /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them).
+    pub jpeg: Option<JpegWorker>,
     /// Whether a worker for pixels makes what encodes JPEGs before it is ready, so that the first picture does not wait for it.
     pub prepares: bool,
+}
+
+/// How a worker recodes JPEGs.
+#[derive(Clone, Copy, Debug)]
+pub struct JpegWorker {
+    /// Tells such workers of a unit apart.
+    pub number: u32,
+    /// What decodes and encodes them.
+    pub coder: JpegCoder,
 }
 
 /// A worker process as the main process sees it.
@@ -83,7 +93,7 @@ impl WorkerArgs {
             Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
             Unit::Cpu(number) => format!("cpu-worker{number}"),
         };
-        self.jpeg.map_or(unit.clone(), |number| format!("{unit}-jpeg{number}"))
+        self.jpeg.map_or(unit.clone(), |jpeg| format!("{unit}-jpeg{}", jpeg.number))
     }
 
     /// Starts the worker process; `life` is the number of workers that the device has had before.
@@ -124,7 +134,10 @@ impl WorkerArgs {
         let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
         let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
         line.extend(self.uuid.iter().flat_map(|uuid| ["--uuid", uuid]));
-        line.extend(self.jpeg.map(|_| "--jpeg"));
+        line.extend(self.jpeg.map(|jpeg| match jpeg.coder {
+            JpegCoder::Histeqd => "--jpeg=histeqd",
+            JpegCoder::NvJpeg => "--jpeg=nvjpeg",
+        }));
         line.extend(self.prepares.then_some("--prepare"));
         line.into_iter().map(str::to_owned).collect()
     }
@@ -196,7 +209,7 @@ fn end_with_parent() -> io::Result<()> {
 }
 
 fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
-    let (lanes, jpeg, prepares) = (args.lanes, args.jpeg.is_some(), args.prepares);
+    let (lanes, jpeg, prepares) = (args.lanes, args.jpeg.map(|jpeg| jpeg.coder), args.prepares);
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (offloads, lent_offloads) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
@@ -207,17 +220,17 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
             start_lane(channel, scope, format!("lane-{number}"), move || match jpeg {
-                false => context.run_lane(&receiver, &made, prepares),
-                true => context.run_jpeg_lane(jpegs, &made),
+                None => context.run_lane(&receiver, &made, prepares),
+                Some(coder) => context.run_jpeg_lane(coder, jpegs, &made),
             });
         }
-        for number in 0..if jpeg { 0 } else { OFFLOAD_LANES } {
+        for number in 0..if jpeg.is_some() { 0 } else { OFFLOAD_LANES } {
             let lent = lent_offloads.clone();
             let run = move || context.run_offload_lane(&lent);
             start_lane(channel, scope, format!("offload-{number}"), run);
         }
         // The first lane for JPEGs is enough to begin with.
-        let awaited = if jpeg { 1 } else { lanes };
+        let awaited = if jpeg.is_some() { 1 } else { lanes };
         for result in lanes_made.iter().take(awaited) {
             if let Err(error) = result {
                 refuse(channel, &error.to_string());

@@ -160,6 +160,8 @@ pub struct Load {
     pub inflated: BTreeMap<String, u64>,
     /// The same for strips or tiles that it deflated.
     pub deflated: BTreeMap<String, u64>,
+    /// JPEGs that each of these devices left to the CPU, if it did any.
+    pub left: BTreeMap<String, u64>,
     /// Seconds during which each device other than the CPU had at least one picture.
     pub devices: BTreeMap<String, f64>,
     /// Seconds during which each of these devices worked: from the end of its start on.
@@ -331,11 +333,12 @@ impl fmt::Display for Timings {
         for (device, busy) in &self.load.devices {
             let ready = self.load.ready.get(device).copied().unwrap_or_default();
             write!(f, ", {device} {} %", percent(*busy, ready))?;
-            let Load { decoded, inflated, deflated, .. } = &self.load;
+            let Load { decoded, inflated, deflated, left, .. } = &self.load;
             for (counts, what) in [
                 (decoded, "codestreams decoded"),
                 (inflated, "pictures inflated"),
                 (deflated, "pictures deflated"),
+                (left, "JPEGs left to the CPU"),
             ] {
                 if let Some(count) = counts.get(device) {
                     write!(f, " ({count} {what})")?;

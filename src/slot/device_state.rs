@@ -21,6 +21,9 @@ pub struct DeviceState {
     /// The work that it did for the CPU.
     #[serde(default)]
     pub offloaded: Offloaded,
+    /// JPEGs that it left to the CPU.
+    #[serde(default)]
+    pub left: u64,
     /// The time that it was in use; `None` for the CPU, which has its processor time instead.
     #[serde(skip)]
     pub in_use: Option<DeviceUse>,

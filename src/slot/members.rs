@@ -100,6 +100,7 @@ impl SlotPool {
     /// Records that a device can encode the pixels that it is given.
     pub fn encodes(&self, device: DeviceId) {
         self.change(|state| state.members[device].encodes = true);
+        self.changed.notify_all();
     }
 
     fn stand(&self, device: DeviceId, standing: Standing) {

@@ -1,9 +1,9 @@
-//! JPEGs that a GPU decodes and encodes, compared with what the CPU makes of them.
+//! JPEGs that a GPU decodes and encodes by nvJPEG, compared with what the CPU makes of them.
 
 use std::fs;
 use std::process::Output;
 
-use codec::{self, BaselineScan, CompressedJpeg, Cores, Decoded, Limits, Sampling, Target};
+use codec::{self, BaselineScan, CompressedJpeg, Cores, Decoded, JpegCoder, Limits, Sampling, Target};
 use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use histeqd::slot::Memory;
 use lanes::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
@@ -20,6 +20,9 @@ const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg",
 /// The undamaged files that are left to the CPU.
 const PROCESSORS: [&str; 3] = ["progressive.jpg", "restart.jpg", "three-tables.jpg"];
 
+/// The flags for nvJPEG.
+const NVJPEG: [&str; 2] = ["--jpeg-coder", "nvjpeg"];
+
 const TARGET: Target = Target::AS_STORED;
 
 macro_rules! files {
@@ -27,7 +30,7 @@ macro_rules! files {
 }
 
 /// The files, embedded because the tests may run on another machine, without the tree.
-const FILES: [(&str, &[u8]); 11] = files![
+const FILES: [(&str, &[u8]); 13] = files![
     "gray.jpg",
     "444.jpg",
     "422.jpg",
@@ -37,7 +40,9 @@ const FILES: [(&str, &[u8]); 11] = files![
     "tiny.jpg",
     "progressive.jpg",
     "restart.jpg",
+    "restarts.jpg",
     "three-tables.jpg",
+    "odd-tables.jpg",
     "damaged.jpg"
 ];
 
@@ -64,7 +69,7 @@ fn of_data(names: &[&str]) -> TempDir {
 fn run(folder: &TempDir, out: &str, flags: &[&str]) -> Output {
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join(out));
-    command.args(["--no-config", "--json", "--overwrite"]).args(flags).output().unwrap()
+    command.args(["--no-config", "--json", "--overwrite"]).args(NVJPEG).args(flags).output().unwrap()
 }
 
 fn summary(output: &Output) -> Value {
@@ -101,7 +106,7 @@ pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let opened = codec::open(&mut file, &mut buffer, &limits, &TARGET).unwrap();
     let mut slot = vec![0; opened.planes_bytes() + jpeg.len()];
     let mut workspace = vec![0; opened.workspace().bytes as usize];
-    let decoded = if opened.compressed(&TARGET).is_some() {
+    let decoded = if opened.compressed(&TARGET, JpegCoder::NvJpeg).is_some() {
         opened.decode_planes(&mut slot, &mut workspace).unwrap()
     } else {
         opened.decode(&mut slot, &mut workspace, &Cores::none()).unwrap()
@@ -203,7 +208,7 @@ impl Planes {
         let mut buffer = Vec::new();
         let limits = Limits { max_pixels: u64::MAX, max_bytes: 1 << 30 };
         let opened = codec::open(&mut on_disk, &mut buffer, &limits, &TARGET).unwrap();
-        let (planes, jpeg) = (opened.planes_bytes(), opened.compressed(&TARGET).unwrap());
+        let (planes, jpeg) = (opened.planes_bytes(), opened.compressed(&TARGET, JpegCoder::NvJpeg).unwrap());
         let mut memory = Memory::shared(planes + file.len()).unwrap();
         let decoded = opened.decode_planes(memory.bytes_mut(), &mut []).unwrap();
         Self { memory, planes, jpeg, decoded }
@@ -479,6 +484,7 @@ fn assert_survives(fault: &str, said: &str) {
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
     command.args(["--no-config", "--json", "--devices", "all", "--jpeg", "gpu", "--device-timeout", "8s"]);
+    command.args(NVJPEG);
     let output = command.env("HISTEQD_FAULT", fault).output().unwrap();
     let summary = assert_all(&folder, &output);
     assert!(notes(&summary).contains(said), "{summary}");
@@ -508,6 +514,7 @@ fn a_worker_killed_among_jpegs_costs_nothing() {
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
     command.args(["--no-config", "--json", "--jpeg", "gpu", "--devices", "0", "--device-timeout", "2s"]);
+    command.args(NVJPEG);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     // Workers that hang late keep the batch from ending before they are killed.
     let child = command.env("HISTEQD_FAULT", "hang@60").spawn().unwrap();

@@ -239,24 +239,36 @@ fn some_jpegs(count: usize) -> Batch {
 }
 
 fn run_jpegs_with_fault(fault: &str) -> Value {
+    run_jpegs_by("nvjpeg", fault)
+}
+
+fn run_jpegs_by(coder: &str, fault: &str) -> Value {
     let batch = jpegs();
     let mut command = batch.histeqd("cpu-workers:1", "out");
-    let command = command.args(["--jpeg", "gpu"]).args(timeout(fault)).env("HISTEQD_FAULT", fault);
+    let command = command
+        .args(["--timings", "--jpeg", "gpu", "--jpeg-coder", coder])
+        .args(timeout(fault))
+        .env("HISTEQD_FAULT", fault);
     batch.assert_done(&command.output().unwrap(), "out")
 }
 
 #[test]
 fn jpegs_that_a_worker_declines_are_decoded_by_the_processor() {
-    let summary = run_jpegs_with_fault("fail@1000000");
-    assert!(notes(&summary).contains("decoded on the CPU: this worker has no decoder"), "{summary}");
-    assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+    for coder in ["histeqd", "nvjpeg"] {
+        let summary = run_jpegs_by(coder, "fail@1000000");
+        assert!(notes(&summary).contains("decoded on the CPU: this worker has no decoder"), "{summary}");
+        assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+        let left = summary["timings"]["load"]["left"].as_object().unwrap().values();
+        assert_eq!(left.map(|count| count.as_u64().unwrap()).sum::<u64>(), PICTURES as u64, "{summary}");
+    }
 }
 
 #[test]
 fn planes_that_a_worker_does_not_encode_are_encoded_here() {
     let batch = jpegs();
     let mut command = batch.histeqd("cpu-workers:1", "out");
-    let summary = batch.assert_done(&command.args(["--jpeg", "auto"]).output().unwrap(), "out");
+    let command = command.args(["--jpeg-coder", "nvjpeg"]);
+    let summary = batch.assert_done(&command.output().unwrap(), "out");
     assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
     let told = notes(&summary).matches("encoded on the CPU: this worker has no encoder").count();
     assert_eq!(told, 1, "{summary}");
@@ -265,7 +277,7 @@ fn planes_that_a_worker_does_not_encode_are_encoded_here() {
 /// Runs a batch of JPEGs on a worker that is made to claim that it encodes, or to decline.
 fn run_planes_with_fault(batch: &Batch, fault: &str) -> Output {
     let mut command = batch.histeqd("cpu-workers:1", "out");
-    command.args(["--jpeg", "auto"]).env("HISTEQD_FAULT", fault).output().unwrap()
+    command.args(["--jpeg-coder", "nvjpeg"]).env("HISTEQD_FAULT", fault).output().unwrap()
 }
 
 #[test]

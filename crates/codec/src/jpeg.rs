@@ -47,7 +47,7 @@ pub use coding::{
 };
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
-pub use compressed::{CompressedJpeg, Sampling};
+pub use compressed::{CompressedJpeg, JpegCoder, Sampling};
 pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
@@ -229,20 +229,19 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, markers, reader, space, form, cover, gray, quality: target.jpeg_quality })
     }
 
-    /// Describes the picture for a GPU that does everything itself. `None` unless the picture stays in its own planes and is of a common
-    /// kind.
-    pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
+    /// Describes the picture for a GPU that does everything itself by this coder. `None` unless the picture stays in its own planes and is of
+    /// a common kind.
+    pub(super) fn compressed(&self, target: &Target, coder: JpegCoder) -> Option<CompressedJpeg> {
         let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
         if !in_planes || self.cover.is_some() || target.format_for(Format::Jpeg) != Format::Jpeg {
             return None;
         }
-        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
+        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality, coder)
     }
 
-    /// Returns whether the Huffman codes are valid and the entropy-coded data end with the picture. Asked only of pictures that a GPU can
-    /// do.
-    pub(super) fn has_scan(&self) -> bool {
-        BaselineScan::read(self.bytes).is_some()
+    /// Returns whether a coder on a GPU is likely to find the entropy-coded data intact. Asked only of pictures that it can do.
+    pub(super) fn has_scan(&self, coder: JpegCoder) -> bool {
+        compressed::has_scan(self.bytes, self.quality, coder)
     }
 
     /// Copies the file as it is to the start of `slot`, for a GPU.

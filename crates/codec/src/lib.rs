@@ -130,7 +130,7 @@ pub use image_store::{ImageStore, Medium, MediumRef};
 pub use input::{waited_for_files, waiting_for_file};
 pub use jpeg::{
     BaselineComponent, BaselineOutput, BaselinePicture, BaselineScan, CHROMA_PADDING, CanonicalCode,
-    Codebook, CompressedJpeg, Divisors, Sampling,
+    Codebook, CompressedJpeg, Divisors, JpegCoder, Sampling,
 };
 pub use jpeg2000::decode_codestream;
 use levels::Scale;

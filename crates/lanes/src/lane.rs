@@ -64,10 +64,10 @@ pub trait Engine: Send + Sync {
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 
     /// Creates a JPEG lane that needs no library, and whose files have the CPU's bytes, to be used on the calling thread only. Several
-    /// share a GPU well.
+    /// share a GPU well. Before it is returned, it has recoded a few small files.
     ///
     /// # Errors
-    /// As [`Engine::jpeg_lane`].
+    /// As [`Engine::jpeg_lane`]; if the small files came out with other bytes than the CPU's.
     fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 
     /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only.
@@ -218,6 +218,11 @@ fn no_trap() -> Result<(), EngineError> {
 
 /// A lane that recodes JPEGs on a device, one batch after the other.
 pub trait JpegLane {
+    /// Returns the most pictures of a batch.
+    fn batch(&self) -> usize {
+        JPEG_BATCH
+    }
+
     /// Decodes, equalizes and encodes a batch, each picture in its slot.
     ///
     /// Returns once the slots can be read. Pictures that the lane does not take are declined.
@@ -258,7 +263,7 @@ pub trait StreamLane {
     fn code(&mut self, slot: &mut [u8], streams: &Streams) -> Result<(), LaneError>;
 }
 
-/// The most pictures that a JPEG lane takes at a time.
+/// The most pictures that a JPEG lane takes at a time, unless [`JpegLane::batch`] says otherwise.
 pub const JPEG_BATCH: usize = 8;
 
 /// A JPEG that a lane is recoding.
@@ -288,6 +293,6 @@ impl Recoding<'_> {
 pub enum Recoded {
     /// The slot begins with the result, which has this many bytes.
     Encoded(u64),
-    /// It is left to the CPU, for this reason; empty for damaged data, because the CPU reports the damage itself.
+    /// It is left to the CPU, for this reason; empty if there is nothing to report, as for damaged data, which the CPU reports itself.
     Declined(String),
 }

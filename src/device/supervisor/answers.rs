@@ -65,6 +65,7 @@ impl WorkerDevice {
             Loan::Picture(task) => task,
         };
         if !is_pixels {
+            self.link.lock().left += 1;
             task.decline();
             return Ok(());
         }

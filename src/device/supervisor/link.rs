@@ -27,6 +27,8 @@ pub(super) struct Lives {
     pub(super) health: Health,
     /// What it did for the CPU.
     pub(super) offloaded: Offloaded,
+    /// How many JPEGs it left to the CPU.
+    pub(super) left: u64,
     /// How often it failed and was tried again.
     pub(super) failures: u64,
     /// How often it failed since it last completed a picture.

@@ -11,7 +11,7 @@ use super::mapped::Mapped;
 use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
 use crate::slot::SlotId;
-use codec::{CompressedJpeg, Sampling};
+use codec::{CompressedJpeg, JpegCoder, Sampling};
 use equalize::{ByteOrders, Operation};
 use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recoding};
 
@@ -42,13 +42,27 @@ impl Waiting {
         self.come.notify_one();
     }
 
-    /// Waits for pictures and takes a batch of them. `places`: for each place in this lane's batches, the chroma subsampling of the last
-    /// picture there.
-    fn take(&self, places: &mut Vec<Sampling>) -> Vec<LentJpeg> {
+    /// Waits for pictures and takes a batch of them.
+    fn take(&self, batches: &mut Batches) -> Vec<LentJpeg> {
         let jpegs = self.jpegs.lock().unwrap_or_else(PoisonError::into_inner);
         let jpegs = self.come.wait_while(jpegs, |jpegs| jpegs.is_empty());
-        take_batch(&mut jpegs.unwrap_or_else(PoisonError::into_inner), |lent| lent.jpeg.sampling, places)
+        let mut jpegs = jpegs.unwrap_or_else(PoisonError::into_inner);
+        match batches {
+            Batches::First(most) => {
+                let count = jpegs.len().min(*most);
+                jpegs.drain(..count).collect()
+            }
+            Batches::OfPlaces(places) => take_batch(&mut jpegs, |lent| lent.jpeg.sampling, places),
+        }
     }
+}
+
+/// The pictures that a lane takes at a time, of those that wait.
+enum Batches {
+    /// The first ones, at most so many.
+    First(usize),
+    /// Those that fit: for each place in a batch, the chroma subsampling of the last picture there.
+    OfPlaces(Vec<Sampling>),
 }
 
 /// Takes a batch, each picture at a place that last had one of the same chroma subsampling, if there is one: for a different subsampling
@@ -77,16 +91,27 @@ fn take_batch<T>(
 
 impl LaneContext<'_> {
     /// Runs a JPEG lane: reports whether it could be created, then recodes batches of whatever is waiting, until the process ends.
-    pub(super) fn run_jpeg_lane(&self, waiting: &Waiting, made: &Sender<Result<(), EngineError>>) {
+    pub(super) fn run_jpeg_lane(
+        &self,
+        coder: JpegCoder,
+        waiting: &Waiting,
+        made: &Sender<Result<(), EngineError>>,
+    ) {
         let made_lane = {
             let _only = self.making.lock().unwrap_or_else(PoisonError::into_inner);
             let _span = trace_span!("make a lane").entered();
-            self.engine.jpeg_lane()
+            match coder {
+                JpegCoder::Histeqd => self.engine.coder_lane(),
+                JpegCoder::NvJpeg => self.engine.jpeg_lane(),
+            }
         };
         let Some(mut lane) = report(made, made_lane) else { return };
-        let mut places = Vec::with_capacity(JPEG_BATCH);
+        let mut batches = match coder {
+            JpegCoder::Histeqd => Batches::First(lane.batch()),
+            JpegCoder::NvJpeg => Batches::OfPlaces(Vec::with_capacity(JPEG_BATCH)),
+        };
         loop {
-            let lent = waiting.take(&mut places);
+            let lent = waiting.take(&mut batches);
             let checked = lent.iter().try_for_each(|lent| self.check(lent));
             let answers = match checked.and_then(|()| self.recode(lane.as_mut(), &lent)) {
                 Ok(answers) => answers,

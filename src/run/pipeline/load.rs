@@ -475,7 +475,7 @@ impl Loader<'_> {
         held: &Held,
         work: &QueuedJob,
     ) -> Result<Filled, PictureError> {
-        match opened.pass_on(slot.bytes_mut()) {
+        match opened.pass_on(slot.bytes_mut(), self.run.settings.jpeg_coder) {
             Ok(decoded) => {
                 slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
                 Ok((slot.into(), Content::Compressed(jpeg), decoded))

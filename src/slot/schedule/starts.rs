@@ -10,13 +10,9 @@ mod jpegs;
 
 use std::time::Duration;
 
-use codec::{BlockCoder, Format};
+use codec::{BlockCoder, Format, JpegCoder};
 use equalize::{Depth, Layout, Method};
-use jpegs::Jpegs;
-
-/// Workers per GPU that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy
-/// only from several processes.
-pub const ENGINES_EACH: usize = 2;
+pub use jpegs::Jpegs;
 
 /// How long a worker for pixels takes to start, in seconds: the driver takes 0.3 to 0.45, a context
 /// 0.13.
@@ -72,14 +68,13 @@ impl Workers {
     /// As many as there may be.
     pub const ALL: Self = Self { engines: usize::MAX, lanes: usize::MAX };
 
-    /// Returns the workers to start, with this many GPUs and cores, when these have started,
-    /// `settled` of them work or were given up, and the rest of the work is expected to last this
-    /// long at the present rate.
-    pub fn with_more(self, settled: Self, gpus: usize, cores: usize, rest: Duration) -> Self {
+    /// Returns the workers of a machine that are to start when these have started, `settled` of
+    /// them work or were given up, and the rest of the work will last so long at the present rate.
+    pub fn with_more(self, settled: Self, machine: Jpegs, rest: Duration) -> Self {
         let are_engines_settled = settled.engines >= self.engines;
-        let engines =
-            if are_engines_settled { Jpegs { gpus, cores }.best(self.engines, rest) } else { self.engines };
-        Self { engines, lanes: self.with_more_lanes(settled.lanes, most_lanes(gpus, cores), rest) }
+        let engines = if are_engines_settled { machine.best(self.engines, rest) } else { self.engines };
+        let most = most_lanes(machine.gpus, machine.cores);
+        Self { engines, lanes: self.with_more_lanes(settled.lanes, most, rest) }
     }
 
     /// One GPU after the other: one may be all that the cores can feed.
@@ -104,9 +99,9 @@ pub fn lanes_pay_at_all(rest: Duration) -> bool {
     lanes_pay(LOST_BY_FIRST_LANES, 1.0, rest)
 }
 
-/// Returns whether the first worker for JPEGs pays next to this many cores.
-pub fn engines_pay_at_all(cores: usize, rest: Duration) -> bool {
-    Jpegs { gpus: 1, cores }.best(0, rest) > 0
+/// Returns whether the first worker for JPEGs pays, with this coder beside so many cores.
+pub fn engines_pay_at_all(cores: usize, coder: JpegCoder, rest: Duration) -> bool {
+    Jpegs { gpus: 1, cores, coder }.best(0, rest) > 0
 }
 
 /// Returns the number of GPUs that workers for pixels may start on, with this many GPUs and cores.
@@ -176,22 +171,26 @@ mod tests {
     use super::*;
     use equalize::{Clahe, ClipLimit, Pixel, Tiles};
 
-    /// Returns the number of workers to start, one after the other, while the rest lasts this many
+    const fn machine(gpus: usize, cores: usize) -> Jpegs {
+        Jpegs { gpus, cores, coder: JpegCoder::NvJpeg }
+    }
+
+    /// Returns how many workers are to start, one after the other, while the rest lasts so many
     /// seconds.
     fn one_by_one(gpus: usize, rest: f64) -> Workers {
-        let more = |workers: Workers| workers.with_more(workers, gpus, 16, seconds(rest));
+        let more = |workers: Workers| workers.with_more(workers, machine(gpus, 16), seconds(rest));
         (0..20).fold(Workers::default(), |workers, _| more(workers))
     }
 
     fn at_once(gpus: usize, rest: f64) -> Workers {
-        Workers::default().with_more(Workers::default(), gpus, 16, seconds(rest))
+        Workers::default().with_more(Workers::default(), machine(gpus, 16), seconds(rest))
     }
 
     #[test]
     fn gpus_for_pixels_start_one_by_one_if_their_start_pays_and_cores_can_feed_them() {
         assert_eq!([0.9, 1.2, 9.0].map(|rest| at_once(4, rest).lanes), [0, 1, 1]);
         let lanes = |cores, rest| {
-            let more = |workers: Workers| workers.with_more(workers, 4, cores, seconds(rest));
+            let more = |workers: Workers| workers.with_more(workers, machine(4, cores), seconds(rest));
             (0..9).fold(Workers::default(), |workers, _| more(workers)).lanes
         };
         assert_eq!([5.9, 6.1].map(|rest| lanes(64, rest)), [1, 2]);
@@ -200,7 +199,11 @@ mod tests {
 
     #[test]
     fn gpus_for_jpegs_start_at_once_as_many_as_are_done_first() {
-        assert!(!engines_pay_at_all(16, seconds(2.5)) && engines_pay_at_all(16, seconds(2.9)));
+        let pays = |coder, rest| engines_pay_at_all(16, coder, seconds(rest));
+        assert!(!pays(JpegCoder::NvJpeg, 2.5) && pays(JpegCoder::NvJpeg, 2.9));
+        assert!(!pays(JpegCoder::Histeqd, 0.7) && pays(JpegCoder::Histeqd, 1.0));
+        let ours = Jpegs { coder: JpegCoder::Histeqd, ..machine(4, 16) };
+        assert_eq!(Workers::default().with_more(Workers::default(), ours, seconds(1e9)).engines, 4);
         assert_eq!([2.5, 2.9, 9.0, 99.0].map(|rest| at_once(1, rest).engines), [0, 1, 1, 2]);
         assert_eq!([2.9, 9.0, 30.0, 1e9].map(|rest| at_once(4, rest).engines), [1, 1, 3, 8]);
         assert_eq!(at_once(8, 1e9), Workers { engines: 16, lanes: 1 });
@@ -210,12 +213,13 @@ mod tests {
     #[test]
     fn nothing_more_starts_beside_workers_that_start() {
         let started = Workers { engines: 2, lanes: 1 };
-        let more = |engines, lanes| started.with_more(Workers { engines, lanes }, 2, 64, Duration::MAX);
+        let more =
+            |engines, lanes| started.with_more(Workers { engines, lanes }, machine(2, 64), Duration::MAX);
         assert_eq!(more(1, 0), started);
         assert_eq!(more(2, 0), Workers { engines: 4, lanes: 1 });
         assert_eq!(more(1, 1), Workers { engines: 2, lanes: 2 });
-        assert_eq!(Workers::ALL.with_more(started, 2, 16, Duration::MAX), Workers::ALL);
-        assert_eq!(Workers::ALL.with_more(Workers::ALL, 2, 16, Duration::MAX), Workers::ALL);
+        assert_eq!(Workers::ALL.with_more(started, machine(2, 16), Duration::MAX), Workers::ALL);
+        assert_eq!(Workers::ALL.with_more(Workers::ALL, machine(2, 16), Duration::MAX), Workers::ALL);
     }
 
     #[test]

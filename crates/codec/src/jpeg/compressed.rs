@@ -2,13 +2,14 @@
 //!
 //! A GPU only decodes files of common kinds, and only undamaged ones: nvJPEG has been seen to accept damaged data without an error and to
 //! leave its output buffer unchanged, so the GPU looks for damage first. Everything else is left to the CPU, and so are all error messages.
+//! histeqd's own coder on GPUs takes more kinds than nvJPEG, and finds damage itself.
 
 use std::fs::File;
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::coding::BaselineScan;
+use super::coding::{BaselineOutput, BaselinePicture, BaselineScan};
 use super::markers::{
     APP0, APP15, COM, DHT, DQT, DRI, EOI, Factors, FrameHeader, SOF0, SOI, SOS, Segment, next_marker,
     segment, write_segment,
@@ -16,6 +17,15 @@ use super::markers::{
 use super::{Native, encode_malformed};
 use crate::{CodecError, JpegQuality};
 use equalize::{Depth, Layout, Pixel};
+
+/// A coder of JPEGs on GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JpegCoder {
+    /// histeqd's own, whose files have the bytes of the CPU.
+    Histeqd,
+    /// NVIDIA's library.
+    NvJpeg,
+}
 
 /// The chroma subsampling of a JPEG, of the kinds that nvJPEG writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +82,8 @@ type Quantization<'a> = [Option<&'a [u8]>; 4];
 pub(super) struct Header<'a> {
     frame: FrameHeader,
     quantization: Quantization<'a>,
+    /// MCUs of a restart interval; 0 if there are no restarts.
+    interval: u16,
     /// The contents of the DHT segments.
     codes: Vec<&'a [u8]>,
     /// The content of the scan header.
@@ -81,10 +93,10 @@ pub(super) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the segments before the first scan. `None` unless the picture is one for a GPU: baseline, without restart markers, and with
-    /// 8-bit quantization tables.
+    /// Reads the segments before the first scan. `None` unless the picture is one for a GPU: baseline, with at most one restart interval,
+    /// and with 8-bit quantization tables.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (mut frame, mut quantization, mut codes) = (None, [None; 4], Vec::new());
+        let (mut frame, mut quantization, mut codes, mut interval) = (None, [None; 4], Vec::new(), None);
         let mut rest = bytes.get(2..)?;
         loop {
             let (marker, behind) = next_marker(rest).ok()?;
@@ -93,36 +105,56 @@ impl<'a> Header<'a> {
             match marker {
                 SOS => {
                     let scan = segment.content;
-                    return Some(Self { frame: frame?, quantization, codes, scan, data: behind });
+                    let interval = interval.unwrap_or_default();
+                    return Some(Self { frame: frame?, quantization, interval, codes, scan, data: behind });
                 }
                 SOF0 => frame = Some(FrameHeader::parse(segment).ok()?),
                 DQT => take_tables(segment.content, &mut quantization)?,
                 DHT if codes.len() < MAX_CODES => codes.push(segment.content),
-                DRI if segment.content == [0, 0] => {}
-                // Another kind of frame, restart markers, or a marker that does not belong here.
+                DRI => {
+                    let stated = u16::from_be_bytes(segment.content.try_into().ok()?);
+                    if interval.replace(stated).is_some_and(|before| before != stated) {
+                        return None;
+                    }
+                }
+                // Another kind of frame, or a marker that does not belong here.
                 // Or more Huffman codes than there is a use for.
-                0xc1..=0xcf | DRI | 0x01 | 0xd0..=0xd9 => return None,
+                0xc1..=0xcf | 0x01 | 0xd0..=0xd9 => return None,
                 _ => {}
             }
         }
     }
 
-    /// Describes the picture. `None` if a GPU could not write it back with its sampling and tables.
-    pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
+    /// Describes the picture. `None` if the coder could not write it back with its sampling, tables and restarts.
+    pub(super) fn describe(
+        &self,
+        bytes: usize,
+        quality: JpegQuality,
+        coder: JpegCoder,
+    ) -> Option<CompressedJpeg> {
         let sampling = self.sampling()?;
         let components = &self.frame.components;
         let tables = components.iter().map(|component| *self.quantization.get(component.table)?);
         let tables: Vec<&[u8]> = tables.collect::<Option<_>>()?;
-        // nvJPEG writes one table for both chroma components, and may go by the usual table numbers.
-        let usual = components.iter().zip([0, 1, 1]).all(|(component, number)| component.table == number);
-        let keeps = usual || quality != JpegQuality::Keep;
-        let same = tables.iter().skip(2).all(|red| *red == tables[1]);
-        if !keeps || !same || tables.iter().any(|table| table.contains(&0)) {
+        let is_kept = match coder {
+            JpegCoder::Histeqd => true,
+            JpegCoder::NvJpeg => self.interval == 0 && self.is_kept_by_nvjpeg(&tables, quality),
+        };
+        if !is_kept || tables.iter().any(|table| table.contains(&0)) {
             return None;
         }
         let FrameHeader { width, height, .. } = self.frame;
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         Some(CompressedJpeg { bytes: bytes as u64, layout, sampling, quality })
+    }
+
+    /// Returns whether nvJPEG, which writes one table for both chroma components and may go by the usual table numbers, writes these tables
+    /// of the components.
+    fn is_kept_by_nvjpeg(&self, tables: &[&[u8]], quality: JpegQuality) -> bool {
+        let components = self.frame.components.iter();
+        let are_usual = components.zip([0, 1, 1]).all(|(component, number)| component.table == number);
+        let is_shared = tables.iter().skip(2).all(|red| *red == tables[1]);
+        is_shared && (are_usual || quality != JpegQuality::Keep)
     }
 
     fn sampling(&self) -> Option<Sampling> {
@@ -173,12 +205,22 @@ fn take_tables<'a>(mut content: &'a [u8], tables: &mut Quantization<'a>) -> Opti
 }
 
 impl<'a> BaselineScan<'a> {
-    /// Finds the scan of a file. `None` if the file is not of a [`CompressedJpeg`]'s kind, or is damaged; the entropy-coded data themselves
-    /// are only checked by [`BaselineScan::is_whole`].
+    /// Finds the scan of a file. `None` if the file is not of the kinds of [`CompressedJpeg`] for nvJPEG, or is damaged; the entropy-coded
+    /// data themselves are only checked by [`BaselineScan::is_whole`].
     pub fn read(file: &'a [u8]) -> Option<Self> {
-        let header = Header::read(file)?;
+        let header = Header::read(file).filter(|header| header.interval == 0)?;
         header.sampling()?;
         header.scan()
+    }
+}
+
+/// Returns whether the Huffman codes of a [`CompressedJpeg`] are valid, and its entropy-coded data
+/// have the parts and the end that the coder needs, as far as can be seen without reading codes.
+pub(super) fn has_scan(file: &[u8], quality: JpegQuality, coder: JpegCoder) -> bool {
+    match coder {
+        JpegCoder::Histeqd => BaselinePicture::read(file)
+            .is_some_and(|picture| BaselineOutput::new(&picture, quality).is_some()),
+        JpegCoder::NvJpeg => BaselineScan::read(file).is_some(),
     }
 }
 

@@ -8,6 +8,7 @@
 mod coefficients;
 mod lane;
 mod recoder;
+mod self_test;
 
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,7 @@ impl Loader<'_> {
     /// may.
     pub(super) fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
-        if wanted { opened.compressed(&self.settings.target) } else { None }
+        if wanted { opened.compressed(&self.settings.target, self.run.settings.jpeg_coder) } else { None }
     }
 
     /// Waits for the slots of a picture. The slots it gets decide whether the CPU or a device

@@ -6,7 +6,7 @@
 //! cannot be known then. The numbers are fitted to the seconds of runs on one and on four H200s of
 //! a host with 64 cores (docs/benchmarks.md, 'By seconds').
 
-use super::jpegs::{KEPT_BY_CORES, KEPT_BY_ENGINES, WARM_UP};
+use super::jpegs::NVJPEG;
 use super::*;
 
 /// Megapixels of a picture.
@@ -52,7 +52,11 @@ impl Run {
         Self { gpus, cores, work, now: 0.0, done: 0.0, started: Vec::new() }
     }
 
-    /// Returns the rate of the cores while they work alone and no worker starts.
+    const fn machine(&self) -> Jpegs {
+        Jpegs { gpus: self.gpus, cores: self.cores, coder: JpegCoder::NvJpeg }
+    }
+
+    /// Returns the rate of the cores while nothing else works or starts.
     fn rate_of_cores(&self) -> f64 {
         CORE * self.cores as f64
     }
@@ -70,7 +74,7 @@ impl Run {
     fn start(&mut self, all: usize) {
         let workers = all - self.workers();
         let starting = all - self.settled();
-        let ready_at = self.now + Jpegs::start(starting);
+        let ready_at = self.now + self.machine().start(starting);
         self.started.push(Started { workers, ready_at, filled_at: ready_at + FILL_EACH * workers as f64 });
     }
 
@@ -78,11 +82,11 @@ impl Run {
     /// their rates that the cores and the other workers keep.
     fn effect(&self, started: &Started) -> (f64, f64, f64) {
         if self.now < started.ready_at {
-            (0.0, KEPT_BY_CORES, KEPT_BY_ENGINES)
+            (0.0, NVJPEG.kept_by_cores, NVJPEG.kept_by_engines)
         } else if self.now < started.filled_at {
             (0.0, KEPT_IN_FILL, 1.0)
         } else {
-            (started.workers as f64 * ((self.now - started.filled_at) / WARM_UP).min(1.0), 1.0, 1.0)
+            (started.workers as f64 * ((self.now - started.filled_at) / NVJPEG.warm_up).min(1.0), 1.0, 1.0)
         }
     }
 
@@ -92,9 +96,8 @@ impl Run {
             effects.fold((0.0, 1.0, 1.0), |(sum, least, least_of_engines), (engines, cores, kept)| {
                 (sum + engines, cores.min(least), kept.min(least_of_engines))
             });
-        let Self { gpus, cores, .. } = *self;
         if self.now >= FIRST {
-            let in_cores = cores as f64 * by_cores + Jpegs { gpus, cores }.rate_of(engines) * by_engines;
+            let in_cores = self.cores as f64 * by_cores + self.machine().rate_of(engines) * by_engines;
             self.done += CORE * in_cores * STEP;
         }
         self.now += STEP;
@@ -127,7 +130,7 @@ impl Run {
             if settled == 0 || is_measured {
                 let rest = seconds((self.work - self.done) / rate);
                 let count = |engines| Workers { engines, lanes: 0 };
-                let wanted = count(started).with_more(count(settled), self.gpus, self.cores, rest).engines;
+                let wanted = count(started).with_more(count(settled), self.machine(), rest).engines;
                 if wanted > started {
                     self.start(wanted);
                 }

@@ -45,8 +45,20 @@ fn jpeg(
     out
 }
 
+fn describe_for(coder: JpegCoder, jpeg: &[u8]) -> Option<CompressedJpeg> {
+    Header::read(jpeg)?.describe(jpeg.len(), JpegQuality::Keep, coder)
+}
+
+/// Describes a picture for nvJPEG.
 fn describe(jpeg: &[u8]) -> Option<CompressedJpeg> {
-    Header::read(jpeg)?.describe(jpeg.len(), JpegQuality::Keep)
+    describe_for(JpegCoder::NvJpeg, jpeg)
+}
+
+/// Describes a picture for histeqd's own coder.
+fn describe_for_ours(jpeg: &[u8]) -> Option<CompressedJpeg> {
+    let described = describe_for(JpegCoder::Histeqd, jpeg);
+    assert_eq!(described.is_some(), has_scan(jpeg, JpegQuality::Keep, JpegCoder::Histeqd));
+    described
 }
 
 fn is_whole(jpeg: &[u8]) -> bool {
@@ -61,6 +73,7 @@ fn usual_pictures_are_taken_and_found_whole() {
             let found = describe(&file).unwrap();
             assert_eq!((found.sampling, found.bytes), (sampling, file.len() as u64));
             assert_eq!((found.layout.width, found.layout.height), size);
+            assert_eq!(describe_for_ours(&file), Some(found));
             assert!(is_whole(&file), "{sampling:?} {size:?}");
             let zeros_behind = [&file[..], &[0; 100]].concat();
             assert!(is_whole(&zeros_behind), "padding behind the picture is none of it");
@@ -87,6 +100,24 @@ fn what_no_gpu_writes_back_as_it_was_is_left_to_the_processor() {
     assert!(with(&[[3; 64], [5; 64], [5; 64]]).is_some());
     assert!(with(&[[3; 64], [5; 64], [6; 64]]).is_none(), "tables of their own for both chroma components");
     assert!(with(&[[3; 64], [5; 64], [300; 64]]).is_none(), "16-bit tables");
+}
+
+#[test]
+fn our_coder_takes_restarts_and_any_tables() {
+    let (colour, size) = (SAMPLINGS[4].1, (64, 48));
+    let ours = |change: &dyn Fn(&mut Frame<'_>)| describe_for_ours(&jpeg(size, colour, change, &[]));
+    assert!(ours(&|frame| frame.progressive = true).is_none());
+    assert!(ours(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [300; 64]])).is_none(), "16 bits");
+    assert!(ours(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [6; 64]])).is_some());
+    assert!(ours(&|frame| frame.restart_interval = 3).is_some());
+    let file = jpeg(size, colour, |frame| frame.restart_interval = 3, &[]);
+    assert!(BaselineScan::read(&file).is_none(), "nvJPEG takes no restarts");
+    let stated_twice = |again: [u8; 6]| {
+        let at = position(&file, SOS);
+        describe_for(JpegCoder::Histeqd, &[&file[..at], &again, &file[at..]].concat())
+    };
+    assert!(stated_twice([0xff, DRI, 0, 4, 0, 3]).is_some());
+    assert!(stated_twice([0xff, DRI, 0, 4, 0, 4]).is_none(), "readers disagree on which of them counts");
 }
 
 #[test]
@@ -187,11 +218,15 @@ fn quantization_that_no_decoder_takes_or_that_is_numbered_oddly_is_the_processor
     // 10 bytes from the marker.
     let [luma, blue, red] = [0, 1, 2].map(|part| frame + 10 + 3 * part + 2);
     assert!(describe(&with(&[])).is_some());
-    assert_eq!(describe(&with(&[(luma, 0x84)])), None, "no such table");
-    assert_eq!(describe(&with(&[(tables + 5, 0)])), None, "a divisor of zero");
+    for coder in [JpegCoder::NvJpeg, JpegCoder::Histeqd] {
+        assert_eq!(describe_for(coder, &with(&[(luma, 0x84)])), None, "no such table");
+        assert_eq!(describe_for(coder, &with(&[(tables + 5, 0)])), None, "a divisor of zero");
+    }
     let swapped = with(&[(luma, 1), (blue, 0), (red, 0)]);
     assert_eq!(describe(&swapped), None);
-    let requantized = Header::read(&swapped).unwrap().describe(swapped.len(), JpegQuality::Value(90));
+    assert!(describe_for_ours(&swapped).is_some());
+    let quality = JpegQuality::Value(90);
+    let requantized = Header::read(&swapped).unwrap().describe(swapped.len(), quality, JpegCoder::NvJpeg);
     assert!(requantized.is_some(), "its own tables are not kept");
 }
 

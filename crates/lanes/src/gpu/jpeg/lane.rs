@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::recoder::{File, Recoder};
+use super::self_test;
 use crate::gpu::driver::{CudaError, Event, Stream};
 use crate::gpu::engine::GpuEngine;
 use crate::gpu::equalizer::Equalizer;
@@ -12,6 +13,12 @@ use tracing::trace_span;
 
 /// One part in so many of a lane's share of device memory is left for CLAHE.
 const SHARE_OF_CLAHE: u64 = 8;
+
+/// The most bytes of device memory, about, for several pictures at once.
+const MEMORY_OF_SEVERAL: u64 = 2 << 30;
+
+/// The most pictures at once. More were measured to gain little.
+const PICTURES: usize = 20;
 
 /// The most bytes before the data of a picture: two tables of divisors, four codes, and headers.
 const MOST_AHEAD: usize = 2048;
@@ -28,11 +35,17 @@ pub(in crate::gpu) struct CoderLane<'e> {
 }
 
 impl<'e> CoderLane<'e> {
+    /// Creates a lane that has recoded small files to the bytes of the CPU.
+    ///
+    /// # Errors
+    /// If the device has no room for it, or writes other bytes.
     pub(in crate::gpu) fn new(engine: &'e GpuEngine) -> Result<Self, EngineError> {
         engine.context.bind()?;
         let stream = Stream::new()?;
         let equalizer = Equalizer::new(engine, &stream)?;
-        Ok(Self { engine, done: Event::new()?, equalizer, recoder: Recoder::default(), stream })
+        let mut lane = Self { engine, done: Event::new()?, equalizer, recoder: Recoder::default(), stream };
+        self_test::check(&mut lane)?;
+        Ok(lane)
     }
 
     /// Waits until the stream is through.
@@ -43,7 +56,8 @@ impl<'e> CoderLane<'e> {
 
     /// Recodes as many pictures, from the first on, as there is room for at once; returns how many.
     fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
-        let room = self.engine.lane_memory - self.engine.lane_memory / SHARE_OF_CLAHE;
+        let most = self.engine.lane_memory - self.engine.lane_memory / SHARE_OF_CLAHE;
+        let room = most.min(MEMORY_OF_SEVERAL);
         let mut files = Vec::new();
         let mut bytes = 0;
         for picture in &*batch {
@@ -52,8 +66,8 @@ impl<'e> CoderLane<'e> {
             if bytes + more > room && !files.is_empty() {
                 break;
             }
-            bytes += if more > room { 0 } else { more };
-            files.push(file.filter(|_| more <= room));
+            bytes += if more > most { 0 } else { more };
+            files.push(file.filter(|_| more <= most));
         }
         let coded = self.code(batch, &files);
         let taken = files.len();
@@ -61,9 +75,9 @@ impl<'e> CoderLane<'e> {
         match coded {
             Ok(()) => self.retrieve(&mut batch[..taken])?,
             Err(LaneError::Device(error)) => return Err(error),
-            Err(declined) => {
+            Err(LaneError::Decline(_) | LaneError::Full) => {
                 self.wait()?;
-                batch[..taken].iter_mut().for_each(|picture| picture.decline(&declined.to_string()));
+                batch[..taken].iter_mut().for_each(leave);
                 self.recoder = Recoder::default();
                 self.equalizer.shrink();
             }
@@ -95,12 +109,12 @@ impl<'e> CoderLane<'e> {
     fn retrieve(&self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
         for (number, picture) in batch.iter_mut().enumerate() {
             let Some((head, data, length)) = self.recoder.coded(number) else {
-                picture.decline("");
+                leave(picture);
                 continue;
             };
             let bytes = head.len() + length as usize + EOI.len();
             let Some(to) = picture.slot.get_mut(..bytes) else {
-                picture.decline("it has become too long for its slot");
+                leave(picture);
                 continue;
             };
             let (ahead, behind) = to.split_at_mut(head.len());
@@ -115,6 +129,11 @@ impl<'e> CoderLane<'e> {
     }
 }
 
+/// Leaves a picture to the CPU, which makes the same bytes of it and reports damage itself.
+fn leave(picture: &mut Recoding<'_>) {
+    picture.decline("");
+}
+
 /// Describes a picture, unless it is for the CPU.
 fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
     let file = BaselinePicture::read(picture.file()?)?;
@@ -125,6 +144,10 @@ fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
 }
 
 impl JpegLane for CoderLane<'_> {
+    fn batch(&self) -> usize {
+        PICTURES
+    }
+
     fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
         let mut rest = batch;
         while !rest.is_empty() {

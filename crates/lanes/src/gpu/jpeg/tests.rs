@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::CoderLane;
 use super::coefficients::Coefficients;
+use super::self_test::KNOWN;
 use crate::gpu::GpuEngine;
 use crate::gpu::driver::{Event, Stream};
 use crate::lane::{JpegLane, Recoded, Recoding};
@@ -220,6 +221,18 @@ fn content(mut file: std::fs::File) -> Vec<u8> {
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
     bytes
+}
+
+#[test]
+fn a_lane_is_tested_with_the_bytes_of_the_cpu() {
+    for known in &KNOWN {
+        let target = Target { jpeg_quality: known.quality, ..Target::AS_STORED };
+        let operation = Operation::new(Method::Global);
+        let (decoded, expected) = recoded_by_cpu(known.file, &operation, &target).unwrap();
+        let mut to = tempfile::tempfile().unwrap();
+        codec::write_encoded(&decoded, known.recoded, &mut to).unwrap();
+        assert!(content(to) == expected);
+    }
 }
 
 /// Recodes files; returns the outputs.

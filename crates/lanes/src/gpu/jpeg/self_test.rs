@@ -1,0 +1,65 @@
+//! The test of a lane before its first picture: small files, and the CPU's bytes for them.
+
+use super::CoderLane;
+use crate::lane::{EngineError, JpegLane, Recoded, Recoding};
+use codec::{CompressedJpeg, JpegQuality, Sampling};
+use equalize::{Depth, Layout, Method, Operation, Pixel};
+
+/// A file to be equalized globally.
+pub(super) struct Known {
+    pub(super) file: &'static [u8],
+    size: (u32, u32),
+    pub(super) quality: JpegQuality,
+    /// The output of the CPU, without application data and comments.
+    pub(super) recoded: &'static [u8],
+}
+
+/// Returns a file of the tests' data, and the CPU's output for it.
+macro_rules! known {
+    ($name:literal, $size:expr, $quality:expr) => {
+        Known {
+            file: include_bytes!(concat!("../../../../../tests/data/jpeg/", $name)),
+            size: $size,
+            quality: $quality,
+            recoded: include_bytes!(concat!("self_test/", $name)),
+        }
+    };
+}
+
+/// Subsampled chroma; restart intervals and another quality; gray.
+pub(super) const KNOWN: [Known; 3] = [
+    known!("420.jpg", (243, 157), JpegQuality::Keep),
+    known!("restarts.jpg", (61, 47), JpegQuality::Value(75)),
+    known!("gray.jpg", (243, 157), JpegQuality::Keep),
+];
+
+/// Recodes the files.
+///
+/// # Errors
+/// If the device fails, or an output has other bytes than the CPU's.
+pub(super) fn check(lane: &mut CoderLane<'_>) -> Result<(), EngineError> {
+    let mut slots = KNOWN.each_ref().map(|known| {
+        let mut slot = known.file.to_vec();
+        slot.resize(jpeg(known).slot_bytes() as usize, 0);
+        slot
+    });
+    let recoding = |(known, slot)| Recoding {
+        slot: Vec::as_mut_slice(slot),
+        jpeg: jpeg(known),
+        operation: Operation::new(Method::Global),
+        answer: Recoded::Declined(String::new()),
+    };
+    let mut batch: Vec<Recoding<'_>> = KNOWN.iter().zip(&mut slots).map(recoding).collect();
+    lane.recode(&mut batch)?;
+    let is_right = |(known, picture): (&Known, &Recoding<'_>)| match picture.answer {
+        Recoded::Encoded(bytes) => picture.slot.get(..bytes as usize) == Some(known.recoded),
+        Recoded::Declined(_) => false,
+    };
+    if KNOWN.iter().zip(&batch).all(is_right) { Ok(()) } else { Err(EngineError::wrong_results()) }
+}
+
+fn jpeg(known: &Known) -> CompressedJpeg {
+    let &Known { file, size: (width, height), quality, .. } = known;
+    let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+    CompressedJpeg { bytes: file.len() as u64, layout, sampling: Sampling::Gray, quality }
+}
