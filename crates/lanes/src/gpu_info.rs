@@ -21,9 +21,7 @@ pub struct GpuInfo {
     pub driver_cuda: u32,
     /// Version of the kernel driver, if the system tells.
     pub driver: Option<String>,
-    /// The version of nvJPEG, which decodes and encodes JPEGs on the GPU, or why it cannot be used; `None` if nobody asked for that.
-    pub nvjpeg: Option<Result<String, String>>,
-    /// The same of nvJPEG2000, which decodes JPEG 2000.
+    /// The version of nvJPEG2000, which decodes JPEG 2000, or why it cannot be used; `None` if nobody asked for that.
     pub nvjpeg2000: Option<Result<String, String>>,
     /// The same of nvCOMP, which inflates and deflates.
     pub nvcomp: Option<Result<String, String>>,

@@ -55,18 +55,13 @@ pub trait Engine: Send + Sync {
     /// If the device has no room for it.
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
 
-    /// Creates a JPEG lane, to be used on the calling thread only.
+    /// Creates a JPEG lane, to be used on the calling thread only. Its files have the CPU's bytes. Several share a GPU well. Before it is
+    /// returned, it has recoded a few small files.
     ///
     /// # Errors
-    /// If this backend cannot decode JPEGs, or the device has no room for the lane.
+    /// If this backend cannot decode JPEGs, or the device has no room for the lane; if the small files came out with other bytes than the
+    /// CPU's.
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
-
-    /// Creates a JPEG lane that needs no library, and whose files have the CPU's bytes, to be used on the calling thread only. Several
-    /// share a GPU well. Before it is returned, it has recoded a few small files.
-    ///
-    /// # Errors
-    /// As [`Engine::jpeg_lane`]; if the small files came out with other bytes than the CPU's.
-    fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 
     /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only. It takes little memory until its first one.
     ///
@@ -123,33 +118,6 @@ pub trait Lane {
         counts: &mut [u64],
     ) -> Result<(), LaneError>;
 
-    /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
-    /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
-    /// nothing else changes. The operation has no reference.
-    ///
-    /// # Errors
-    /// [`LaneError`]; the slot is then undefined.
-    fn encode(
-        &mut self,
-        slot: &mut [u8],
-        planes: u64,
-        jpeg: &CompressedJpeg,
-        operation: &Operation,
-    ) -> Result<Recoded, LaneError> {
-        debug_assert!(planes >= jpeg.layout.bytes());
-        let luma = &mut slot[..jpeg.layout.bytes() as usize];
-        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
-        Ok(Recoded::Declined("this worker has no encoder".to_owned()))
-    }
-
-    /// Makes what the first [`Lane::encode`] would make otherwise, which takes a GPU a second.
-    ///
-    /// # Errors
-    /// If the device failed. Where there is no encoder, nothing is made.
-    fn prepare_to_encode(&mut self) -> Result<(), EngineError> {
-        Ok(())
-    }
-
     /// Makes the GPU fail, to test what happens to its pictures.
     ///
     /// # Errors
@@ -201,11 +169,6 @@ fn no_trap() -> Result<(), EngineError> {
 
 /// What recodes JPEGs on a device, a batch after the other.
 pub trait JpegLane {
-    /// Returns the most pictures that it takes at a time.
-    fn batch(&self) -> usize {
-        JPEG_BATCH
-    }
-
     /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
     /// not take are declined.
     ///
@@ -241,8 +204,8 @@ pub trait StreamLane {
     fn code(&mut self, slot: &mut [u8], streams: &Streams) -> Result<(), LaneError>;
 }
 
-/// The most pictures that a JPEG lane takes at a time, unless [`JpegLane::batch`] says otherwise.
-pub const JPEG_BATCH: usize = 8;
+/// The number of pictures from which on a JPEG lane is hardly faster if it takes more at a time.
+pub const JPEG_BATCH: usize = 20;
 
 /// A JPEG that a lane is recoding.
 pub struct Recoding<'m> {
