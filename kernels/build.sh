@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")"
 tools="${HISTEQD_KERNEL_TOOLS:-../target/kernel-tools}"
 # What the program and the Python module load.
-assembled='global8 global16 planes colours clahe8 clahe16 jpeg_decode jpeg_encode jpeg_scan jpeg_transform'
+assembled='global8 global16 planes colours clahe8 clahe16 jpeg_decode jpeg_encode jpeg_transform'
 
 # install VENV PACKAGE…: creates a virtual environment with these packages, unless it is there already.
 install() {

@@ -52,8 +52,6 @@ pub const JPEG_DECODE: Module = module!("jpeg_decode");
 pub const JPEG_TRANSFORM: Module = module!("jpeg_transform");
 /// The coder of JPEGs' coefficients.
 pub const JPEG_ENCODE: Module = module!("jpeg_encode");
-/// The check of a JPEG's entropy-coded data.
-pub const JPEG_SCAN: Module = module!("jpeg_scan");
 /// A kernel that traps, to test what a failing GPU costs.
 pub const TRAP: Module = module!("trap":);
 /// Published ways of equalization, which the ladder compares with those above.
@@ -109,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    const COMPILED: [(&str, Module); 10] = [
+    const COMPILED: [(&str, Module); 9] = [
         ("global8", GLOBAL8),
         ("global16", GLOBAL16),
         ("planes", PLANES),
@@ -118,7 +116,6 @@ mod tests {
         ("clahe16", CLAHE16),
         ("jpeg_decode", JPEG_DECODE),
         ("jpeg_encode", JPEG_ENCODE),
-        ("jpeg_scan", JPEG_SCAN),
         ("jpeg_transform", JPEG_TRANSFORM),
     ];
 

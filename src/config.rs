@@ -40,8 +40,7 @@ use std::time::Duration;
 
 pub use choice::{
     Color, DeflateChoice, DepthChoice, Durability, FormatName, FramesChoice, InputFile, JpegChoice,
-    JpegCoderName, LinksChoice, MethodName, OverviewsChoice, Permissions, PngLevelName, Preset, Times,
-    TogetherChoice,
+    LinksChoice, MethodName, OverviewsChoice, Permissions, PngLevelName, Preset, Times, TogetherChoice,
 };
 pub use devices::{DeviceChoice, DeviceName};
 pub use effects::RunKind;
@@ -66,7 +65,7 @@ use together::Kind;
 
 use crate::fs::input::InputRoots;
 use crate::selection::{Links, Selection};
-use codec::{JpegCoder, Limits};
+use codec::Limits;
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -99,8 +98,6 @@ pub struct Settings {
     pub devices: DeviceChoice,
     /// Whether the CPU, GPUs or both decode and encode JPEGs.
     pub jpeg: JpegChoice,
-    /// What decodes and encodes JPEGs on GPUs.
-    pub jpeg_coder: JpegCoder,
     /// Whether the CPU or GPUs compress by deflate.
     pub deflate: DeflateChoice,
     /// Whether the channels of a picture go to different devices.
@@ -332,7 +329,6 @@ impl Settings {
             storage: Storage::new(for_objects),
             devices: key(written.devices),
             jpeg: key(written.jpeg),
-            jpeg_coder: key(written.jpeg_coder).into(),
             deflate: key(written.deflate),
             device_timeout: key(written.device_timeout).0,
             gpu_idle: Option::from(key(written.gpu_idle)).map(|Wait(time)| time),

@@ -469,7 +469,6 @@ impl PoolState {
         let of_member = |member: &Member| schedule::Device {
             is_worker: member.is_worker,
             standing: member.standing,
-            encodes: member.encodes,
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
             decodes_codestreams: member.slots[Kind::Codestream as usize] > 0,

@@ -5,6 +5,5 @@ mod byte_orders;
 mod codestreams;
 mod gpu;
 mod jpeg;
-mod jpeg_coder;
 mod streams;
 mod workers;

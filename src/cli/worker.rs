@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use crate::config::JpegCoderName;
-use crate::device::worker::{JpegWorker, WorkerArgs};
+use crate::device::worker::WorkerArgs;
 use lanes::Unit;
 
 /// The arguments of `histeqd worker`.
@@ -24,12 +23,9 @@ pub struct WorkerCommand {
     /// Number of lanes
     #[arg(long, default_value_t = 1)]
     pub lanes: usize,
-    /// Decode, equalize and encode JPEGs by this coder
-    #[arg(long, value_name = "WHICH")]
-    pub jpeg: Option<JpegCoderName>,
-    /// Make what encodes JPEGs before work comes
+    /// Decode, equalize and encode JPEGs
     #[arg(long)]
-    pub prepare: bool,
+    pub jpeg: bool,
     /// How many workers the device had before this one
     #[arg(long, default_value_t = 0)]
     pub life: u32,
@@ -39,8 +35,6 @@ impl WorkerCommand {
     /// Returns the arguments that the worker is started with.
     pub fn args(&self) -> WorkerArgs {
         let unit = self.gpu.map_or(Unit::Cpu(self.cpu.unwrap_or_default()), Unit::Gpu);
-        let (uuid, jpeg) = (self.uuid.clone(), self.jpeg);
-        let jpeg = jpeg.map(|coder| JpegWorker { number: 0, coder: coder.into() });
-        WorkerArgs { unit, lanes: self.lanes, uuid, jpeg, prepares: self.prepare }
+        WorkerArgs { unit, lanes: self.lanes, uuid: self.uuid.clone(), is_for_jpegs: self.jpeg }
     }
 }

@@ -54,7 +54,7 @@ pub fn report(command: &BenchCommand) -> Result<String, Error> {
     };
     let workers: Vec<WorkerArgs> = units
         .into_iter()
-        .map(|unit| WorkerArgs { unit, lanes: lanes_each, uuid: None, jpeg: None, prepares: false })
+        .map(|unit| WorkerArgs { unit, lanes: lanes_each, uuid: None, is_for_jpegs: false })
         .collect();
     let order = match command.count {
         true => Order::Count { equalize: None },

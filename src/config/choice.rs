@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::local::refuse_url;
 use crate::selection::Links;
-use codec::{Format, JpegCoder, PngLevel};
+use codec::{Format, PngLevel};
 use equalize::Colour;
 use equalize::colour::Gray;
 
@@ -280,24 +280,6 @@ pub enum JpegChoice {
     Cpu,
     /// GPUs, as far as they can.
     Gpu,
-}
-
-/// What decodes and encodes JPEGs on GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum JpegCoderName {
-    /// Its own kernels.
-    Histeqd,
-    /// NVIDIA's library.
-    Nvjpeg,
-}
-
-impl From<JpegCoderName> for JpegCoder {
-    fn from(name: JpegCoderName) -> Self {
-        match name {
-            JpegCoderName::Histeqd => Self::Histeqd,
-            JpegCoderName::Nvjpeg => Self::NvJpeg,
-        }
-    }
 }
 
 /// Whether the CPU or GPUs compress by deflate.

@@ -90,7 +90,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 61] = [
+pub(super) const KEYS: [Key; 60] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("exposure"),
@@ -136,7 +136,6 @@ pub(super) const KEYS: [Key; 61] = [
     worker("memory"),
     worker("devices"),
     output("jpeg").elsewhere(),
-    worker("jpeg-coder"),
     output("deflate").elsewhere(),
     worker("device-timeout"),
     worker("gpu-idle").needs(Watch),

@@ -13,8 +13,8 @@ use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, Or
 use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, Exposure, FormatName,
-    FramesChoice, Grid, InputFile, JpegChoice, JpegCoderName, LevelsChoice, LinksChoice, MethodName, NoData,
-    Noise, OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times,
+    FramesChoice, Grid, InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Noise,
+    OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times,
     TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
@@ -389,7 +389,7 @@ pub struct Written {
     /// a good part of the work, if that lasts longer than GPUs take to start. A service always starts its GPUs. "cpu" uses no
     /// GPU. "all" uses the CPU and every GPU, and fails if one cannot be used. A list such as "0,2" or "GPU-6a1b..." leaves
     /// the equalizing to those, with the numbers that `histeqd devices` shows. Every device writes the same bytes, except
-    /// for TIFFs compressed by deflate (see --deflate), and for JPEGs with --jpeg-coder nvjpeg.
+    /// for TIFFs compressed by deflate: see --deflate.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text")]
     pub devices: Option<DeviceChoice>,
@@ -398,19 +398,10 @@ pub struct Written {
     ///
     /// GPUs take JPEGs that are equalized on luma and written as JPEG; progressive, unusual and damaged ones are left to the
     /// CPU. "auto" lets both take pictures from one queue. "gpu" sends to GPUs everything that they accept, and fails if
-    /// there is none. The bytes are the same either way, except with --jpeg-coder nvjpeg.
+    /// there is none. The bytes are the same either way.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_name")]
     pub jpeg: Option<JpegChoice>,
-
-    /// What decodes and encodes JPEGs on GPUs: histeqd, nvjpeg [default: histeqd]
-    ///
-    /// "histeqd" uses its own kernels, which write the CPU's bytes. "nvjpeg" uses NVIDIA's nvJPEG, if it is installed, whose
-    /// samples may differ from the CPU's by a level or two: the bytes depend on which device was free, unless --jpeg is "cpu"
-    /// or with --deterministic.
-    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
-    #[serde(with = "as_name")]
-    pub jpeg_coder: Option<JpegCoderName>,
 
     /// Which devices compress TIFFs by deflate: auto, cpu [default: auto]
     ///

@@ -1,38 +1,18 @@
 //! The choice of the GPUs that a run uses.
 
-use crate::config::{DeviceName, JpegChoice};
+use crate::config::DeviceName;
 use crate::error::Error;
 use crate::progress::Events;
 use crate::slot::rates::Decoders;
-use codec::JpegCoder;
 use lanes::{GpuInfo, Unit};
 
-/// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
-pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
-    found.first()?.nvjpeg.as_ref()
-}
-
-/// Returns what the GPUs decode, which is the same for all of them, if this coder decodes JPEGs.
-pub(super) fn decoders(found: &[GpuInfo], coder: JpegCoder) -> Decoders {
+/// Returns what the GPUs decode, which is the same for all of them.
+pub(super) fn decoders(found: &[GpuInfo]) -> Decoders {
     let has = |library: fn(&GpuInfo) -> &Option<Result<String, String>>| {
         found.first().is_some_and(|gpu| matches!(library(gpu), Some(Ok(_))))
     };
     let (codestreams, streams) = (has(|gpu| &gpu.nvjpeg2000), has(|gpu| &gpu.nvcomp));
-    let jpegs = match coder {
-        JpegCoder::Histeqd => !found.is_empty(),
-        JpegCoder::NvJpeg => has(|gpu| &gpu.nvjpeg),
-    };
-    Decoders { jpegs, codestreams, streams }
-}
-
-/// Returns a note for the user if only the lack of nvJPEG keeps a GPU from processing JPEGs.
-pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<String> {
-    match nvjpeg(found) {
-        Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(|gpu| gpu.refused.is_none()) => {
-            Some(format!("JPEGs are decoded and encoded on the CPU: {reason}"))
-        }
-        _ => None,
-    }
+    Decoders { jpegs: !found.is_empty(), codestreams, streams }
 }
 
 /// Returns the GPUs that can be used, and notes why the others cannot.
@@ -88,7 +68,7 @@ fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Erro
 mod tests {
     use super::*;
 
-    fn gpu(nvjpeg: Result<&str, &str>, refused: Option<&str>) -> GpuInfo {
+    fn gpu() -> GpuInfo {
         GpuInfo {
             ordinal: 0,
             name: "A GPU".to_owned(),
@@ -98,10 +78,9 @@ mod tests {
             pcie: None,
             driver_cuda: 12040,
             driver: None,
-            nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
             nvjpeg2000: None,
             nvcomp: None,
-            refused: refused.map(str::to_owned),
+            refused: None,
         }
     }
 
@@ -109,29 +88,13 @@ mod tests {
     fn what_gpus_decode_is_what_libraries_there_are() {
         for found in [None, Some(Err("missing".to_owned())), Some(Ok("0.11".to_owned()))] {
             let is_there = found.as_ref().is_some_and(Result::is_ok);
-            let with = |gpu| decoders(&[gpu], JpegCoder::NvJpeg);
+            let with = |gpu| decoders(&[gpu]);
             let only_jpegs = Decoders { jpegs: true, codestreams: false, streams: false };
-            let decodes = with(GpuInfo { nvjpeg2000: found.clone(), ..gpu(Ok("12.4"), None) });
+            let decodes = with(GpuInfo { nvjpeg2000: found.clone(), ..gpu() });
             assert_eq!(decodes, Decoders { codestreams: is_there, ..only_jpegs });
-            let inflates = with(GpuInfo { nvcomp: found, ..gpu(Ok("12.4"), None) });
+            let inflates = with(GpuInfo { nvcomp: found, ..gpu() });
             assert_eq!(inflates, Decoders { streams: is_there, ..only_jpegs });
         }
-        let missing = [gpu(Err("missing"), None)];
-        for coder in [JpegCoder::Histeqd, JpegCoder::NvJpeg] {
-            assert_eq!(decoders(&missing, coder).jpegs, coder == JpegCoder::Histeqd);
-            let nothing = Decoders { jpegs: false, codestreams: false, streams: false };
-            assert_eq!(decoders(&[], coder), nothing);
-        }
-    }
-
-    #[test]
-    fn that_nvjpeg_is_missing_is_said_where_it_would_be_used() {
-        let missing = [gpu(Err("libnvjpeg.so.12 is not there"), None)];
-        let said = without_nvjpeg(JpegChoice::Auto, &missing).unwrap();
-        assert_eq!(said, "JPEGs are decoded and encoded on the CPU: libnvjpeg.so.12 is not there");
-        assert_eq!(without_nvjpeg(JpegChoice::Cpu, &missing), None);
-        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Ok("12.4"), None)]), None);
-        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Err("missing"), Some("too old"))]), None);
-        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[]), None);
+        assert_eq!(decoders(&[]), Decoders { jpegs: false, codestreams: false, streams: false });
     }
 }

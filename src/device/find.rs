@@ -35,7 +35,6 @@ pub fn describe() -> String {
             gpus.iter().for_each(|gpu| text.push_str(&line(gpu)));
             // The libraries are the same for all GPUs.
             if let Some(gpu) = gpus.first() {
-                text.extend(gpu.nvjpeg.as_ref().map(|found| decoder_line("JPEG", "nvJPEG", found)));
                 text.extend(
                     gpu.nvjpeg2000.as_ref().map(|found| decoder_line("JPEG 2000", "nvJPEG2000", found)),
                 );

@@ -67,10 +67,7 @@ impl<'a> Outlook<'a> {
     fn pays(&self, decoders: Decoders) -> bool {
         let Context { settings, machine: Machine { pool, rates, .. }, .. } = self.context;
         let rest = self.without_workers(decoders);
-        if decoders.jpegs
-            && pool.has_compressed()
-            && engines_pay_at_all(settings.threads, settings.jpeg_coder, rest)
-        {
+        if decoders.jpegs && pool.has_compressed() && engines_pay_at_all(settings.threads, rest) {
             return true;
         }
         let (seconds, processor) = self.meter.read();
@@ -128,7 +125,7 @@ impl<'a> Outlook<'a> {
 
 /// Returns the machine of a run with so many GPUs.
 pub(super) fn machine(context: &Context<'_>, gpus: usize) -> Jpegs {
-    Jpegs { gpus, cores: context.settings.threads, coder: context.settings.jpeg_coder }
+    Jpegs { gpus, cores: context.settings.threads }
 }
 
 /// The rate at which pictures are done while the same workers work.

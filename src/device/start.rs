@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Builder, Scope};
 
-use super::choose::{choose, decoders, nvjpeg, some, usable, without_nvjpeg};
+use super::choose::{choose, decoders, some, usable};
 use super::cpu::CpuDevice;
 use super::early::EarlyWorkers;
 use super::find;
@@ -18,16 +18,15 @@ use super::outlook::{self, Outlook};
 use super::required::RequiredDevices;
 use super::supervisor::{Slots, WorkerDevice};
 use super::{Context, Device};
-use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
+use crate::config::{DeviceChoice, JpegChoice, Style};
 use crate::device::task;
-use crate::device::worker::{JpegWorker, WorkerArgs};
+use crate::device::worker::WorkerArgs;
 use crate::error::Error;
 use crate::progress::timings::{Load, Meter};
 use crate::slot::rates::Decoders;
 use crate::slot::schedule::DeviceId;
-use crate::slot::schedule::starts::{Jpegs, Workers, most_lanes, time_of_jpegs};
+use crate::slot::schedule::starts::{Workers, most_lanes, time_of_jpegs};
 use crate::slot::{Kind, Start};
-use codec::JpegCoder;
 use lanes::{GpuInfo, Unit};
 
 /// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
@@ -133,10 +132,9 @@ impl<'scope> Starter<'scope, '_> {
                 self.context.machine.pool.wait_for_workers(true);
                 self.context.machine.pool.want(Workers::ALL);
                 self.required.demand();
-                // These workers decline to decode JPEGs, and to encode planes.
-                let (encode, decode) = (settings.jpeg != JpegChoice::Cpu, settings.jpeg == JpegChoice::Gpu);
-                let mut units =
-                    Units { all: &units, found: &[], early: EarlyWorkers::default(), encode, decode };
+                // These workers decline to decode JPEGs.
+                let decode = settings.jpeg == JpegChoice::Gpu;
+                let mut units = Units { all: &units, found: &[], early: EarlyWorkers::default(), decode };
                 self.workers(&mut units)
             }
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
@@ -176,7 +174,7 @@ impl<'scope> Starter<'scope, '_> {
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
-        let decoders = decoders(&found, settings.jpeg_coder);
+        let decoders = decoders(&found);
         // Nobody waits for a decoder that does not come.
         let joining = Some(joining).filter(|_| decoders.codestreams);
         if always.is_none() && decoders != Decoders::ALL && !outlook.wait_until_it_pays(decoders) {
@@ -214,13 +212,6 @@ impl<'scope> Starter<'scope, '_> {
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
         let chosen = choose(&found)?;
-        if let (JpegChoice::Gpu, JpegCoder::NvJpeg, Some(Err(reason))) =
-            (settings.jpeg, settings.jpeg_coder, nvjpeg(&found))
-        {
-            return Err(Error::CannotRun(format!(
-                "no GPU can decode JPEGs, which --jpeg gpu needs: {reason}; use --jpeg auto"
-            )));
-        }
         pool.wait_for_workers(alone);
         self.required.demand();
         self.with_decoders(&chosen, &found, early)?;
@@ -236,14 +227,8 @@ impl<'scope> Starter<'scope, '_> {
         devices.have_workers.store(!expected.is_empty(), Ordering::Relaxed);
         let (units, wanted) = (expected.iter().copied().map(Unit::Gpu), pool.wanted());
         match jpegs && settings.jpeg != JpegChoice::Cpu {
-            true => {
-                let coder = settings.jpeg_coder;
-                let numbers = 0..Jpegs::engines_each(coder);
-                let number_each = numbers.flat_map(|n| units.clone().map(move |unit| (unit, n)));
-                let first = number_each.take(wanted.engines);
-                EarlyWorkers::start(first.map(|(unit, n)| for_jpegs(unit, n, coder)))
-            }
-            false => EarlyWorkers::start(units.take(wanted.lanes).map(|unit| self.for_pixels(unit))),
+            true => EarlyWorkers::start(units.take(wanted.engines).map(for_jpegs)),
+            false => EarlyWorkers::start(units.take(wanted.lanes).map(|unit| for_pixels(unit))),
         }
     }
 
@@ -251,7 +236,7 @@ impl<'scope> Starter<'scope, '_> {
     /// service wait for it, because they are started again by what it says.
     fn ahead(&self, expected: &[u32], early: &mut EarlyWorkers) -> Result<(), Error> {
         let slots = Slots { pixels: self.slots_each(expected.len()), ..Slots::default() };
-        let all = expected.iter().map(|&gpu| self.for_pixels(Unit::Gpu(gpu)));
+        let all = expected.iter().map(|&gpu| for_pixels(Unit::Gpu(gpu)));
         for args in all.filter(|_| !self.keeps_ready()) {
             if early.has(&args) {
                 let id = self.worker(&args, slots, Start::Now, &[], early, self.required.clone())?;
@@ -270,22 +255,10 @@ impl<'scope> Starter<'scope, '_> {
         2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1
     }
 
-    /// Starts the GPUs' workers and, if that is wanted and possible, those for JPEGs.
+    /// Starts the GPUs' workers and, if that is wanted, those for JPEGs.
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
-        let Settings { jpeg, jpeg_coder, .. } = *self.context.settings;
-        let by_nvjpeg = jpeg_coder == JpegCoder::NvJpeg;
-        let note = without_nvjpeg(jpeg, found).filter(|_| by_nvjpeg);
-        note.into_iter().for_each(|note| self.context.events.note(note, false));
-        let decode = jpeg != JpegChoice::Cpu && decoders(found, jpeg_coder).jpegs;
-        // Planes that a core has decoded are encoded by nvJPEG alone.
-        self.workers(&mut Units { all: units, found, early, encode: decode && by_nvjpeg, decode })
-    }
-
-    /// Returns how the worker for pixels of a unit is started.
-    fn for_pixels(&self, unit: Unit) -> WorkerArgs {
-        let Settings { jpeg, jpeg_coder, .. } = *self.context.settings;
-        let prepares = self.keeps_ready() && jpeg != JpegChoice::Cpu && jpeg_coder == JpegCoder::NvJpeg;
-        WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None, prepares }
+        let decode = self.context.settings.jpeg != JpegChoice::Cpu;
+        self.workers(&mut Units { all: units, found, early, decode })
     }
 
     /// Adds the workers of these units.
@@ -294,48 +267,38 @@ impl<'scope> Starter<'scope, '_> {
         let slots = self.slots_each(units.all.len());
         for (number, &unit) in units.all.iter().enumerate() {
             if units.decode {
-                self.decoders(number, unit, units)?;
+                self.decoder(number, unit, units)?;
             }
             // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
-            let coder = settings.jpeg_coder;
-            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found, coder));
+            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found));
             let codestreams = if is_cpu || does.codestreams { settings.threads } else { 0 };
             // Those that encode have some as well.
             let streams = if is_cpu || does.streams { 2 * settings.threads } else { 0 };
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
             let slots = Slots { pixels: slots, codestreams, streams };
-            let args = self.for_pixels(unit);
-            let id = match units.early.joined(&args) {
+            let args = for_pixels(unit);
+            match units.early.joined(&args) {
                 Some(id) => {
                     pool.add(id, codestreams, Kind::Codestream);
                     pool.add(id, streams, Kind::Streams);
-                    id
                 }
                 None => {
-                    self.worker(&args, slots, start, units.found, &mut units.early, self.required.clone())?
+                    self.worker(&args, slots, start, units.found, &mut units.early, self.required.clone())?;
                 }
-            };
-            if units.encode {
-                pool.encodes(id);
             }
         }
         Ok(())
     }
 
-    /// Adds the workers that decode and encode JPEGs on the unit of this number.
-    fn decoders(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<(), Error> {
-        // Without them the CPU decodes, which is fine unless the user says otherwise.
-        let Settings { jpeg, jpeg_coder: coder, .. } = *self.context.settings;
-        let insisted = jpeg == JpegChoice::Gpu;
-        let required = || if insisted { self.required.clone() } else { RequiredDevices::default() };
-        for n in 0..Jpegs::engines_each(coder) {
-            let start =
-                if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            let args = for_jpegs(unit, n, coder);
-            self.worker(&args, Slots::default(), start, units.found, &mut units.early, required())?;
-        }
-        Ok(())
+    /// Adds the worker that decodes and encodes JPEGs on the unit of this number.
+    fn decoder(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<(), Error> {
+        // Without it the CPU decodes, which is fine unless the user says otherwise.
+        let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
+        let required = if insisted { self.required.clone() } else { RequiredDevices::default() };
+        let start = if self.keeps_ready() { Start::Now } else { Start::Engines(number) };
+        let args = for_jpegs(unit);
+        self.worker(&args, Slots::default(), start, units.found, &mut units.early, required).map(drop)
     }
 
     fn worker(
@@ -365,16 +328,18 @@ struct Units<'u> {
     /// The GPUs that there are.
     found: &'u [GpuInfo],
     early: EarlyWorkers,
-    /// Whether the workers for pixels may encode what they equalize.
-    encode: bool,
     /// Whether there are workers for JPEGs.
     decode: bool,
 }
 
-/// Returns how the worker for JPEGs with this number of a unit is started.
-fn for_jpegs(unit: Unit, number: usize, coder: JpegCoder) -> WorkerArgs {
-    let jpeg = JpegWorker { number: number as u32, coder };
-    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(jpeg), prepares: false }
+/// Returns how the worker for pixels of a unit is started.
+fn for_pixels(unit: Unit) -> WorkerArgs {
+    WorkerArgs { unit, lanes: GPU_LANES, uuid: None, is_for_jpegs: false }
+}
+
+/// Returns how the worker for JPEGs of a unit is started.
+fn for_jpegs(unit: Unit) -> WorkerArgs {
+    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, is_for_jpegs: true }
 }
 
 /// Returns the UUID of a unit, if it is a GPU that was found.

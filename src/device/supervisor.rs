@@ -30,7 +30,6 @@ use crate::progress::timings::time_of_child;
 use crate::slot::device_state::DeviceState;
 use crate::slot::schedule::DeviceId;
 use crate::slot::{Kind, SlotId, SlotPool, Start};
-use codec::JpegCoder;
 use health::Health;
 use lanes::JPEG_BATCH;
 use link::Link;
@@ -47,11 +46,9 @@ const MAX_FAILURES: u32 = 5;
 const MAX_DECLINED: u32 = 16;
 /// Slower than any bus or kernel in working order: a task's deadline allows for everything queued on the device at this rate.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
-/// Slots per lane that decodes JPEGs by nvJPEG: a batch that it works on, one that waits for it, and one that waits to be written. With more,
-/// the CPU would have to wait for a GPU at the end of a run.
-const COMPRESSED_EACH: usize = 3 * JPEG_BATCH;
-/// The same for histeqd's own coder, whose batches are as large as the number of pictures that wait.
-const COMPRESSED_EACH_OF_OURS: usize = 2 * COMPRESSED_EACH;
+/// Slots per lane that decodes JPEGs: a batch that it works on, and another that waits for it or to be written. With more, the CPU would have
+/// to wait for a GPU at the end of a run.
+const COMPRESSED_EACH: usize = 5 * JPEG_BATCH / 2;
 /// How long a killed worker may take to be gone: the driver cleans up after it, and may hang in that too.
 const END_DEADLINE: Duration = Duration::from_secs(30);
 /// How often deadlines are checked.
@@ -124,12 +121,8 @@ impl WorkerDevice {
         let id = pool.join_worker(pixels, Box::new(move |slot| release.send(slot).unwrap_or_default()));
         pool.add(id, codestreams, Kind::Codestream);
         pool.add(id, streams, Kind::Streams);
-        if let Some(jpeg) = args.jpeg {
-            let each = match jpeg.coder {
-                JpegCoder::Histeqd => COMPRESSED_EACH_OF_OURS,
-                JpegCoder::NvJpeg => COMPRESSED_EACH,
-            };
-            pool.add(id, args.lanes * each, Kind::Compressed);
+        if args.is_for_jpegs {
+            pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
         let device = Self {
             name: args.name().into(),
@@ -305,10 +298,9 @@ impl WorkerDevice {
                 }
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot, encoded } => {
-                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None)
+                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded))
                 }
                 FromWorker::Offloaded { slot } => self.offloaded(slot),
-                FromWorker::Equalized { slot, reason } => self.done(slot, Content::Pixels, Some(&reason)),
                 FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,
                     Err(end) => return end,

@@ -29,7 +29,6 @@ use crate::error::{Error, Exit};
 use crate::fs::files;
 use crate::progress::trace;
 use crate::slot::SlotId;
-use codec::JpegCoder;
 use equalize::ByteOrders;
 pub use faults::{Faults, MakeFaults, NoFaults};
 use jpeg::{LentJpeg, Waiting};
@@ -61,19 +60,8 @@ pub struct WorkerArgs {
     pub lanes: usize,
     /// The GPU's UUID, by which it is found even if the GPUs have other indexes by then; `None` to go by the index.
     pub uuid: Option<String>,
-    /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them).
-    pub jpeg: Option<JpegWorker>,
-    /// Whether a worker for pixels makes what encodes JPEGs before it is ready, so that the first picture does not wait for it.
-    pub prepares: bool,
-}
-
-/// How a worker recodes JPEGs.
-#[derive(Clone, Copy, Debug)]
-pub struct JpegWorker {
-    /// Tells such workers of a unit apart.
-    pub number: u32,
-    /// What decodes and encodes them.
-    pub coder: JpegCoder,
+    /// Whether it only recodes JPEGs (decodes, equalizes and encodes them).
+    pub is_for_jpegs: bool,
 }
 
 /// A worker process as the main process sees it.
@@ -93,7 +81,7 @@ impl WorkerArgs {
             Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
             Unit::Cpu(number) => format!("cpu-worker{number}"),
         };
-        self.jpeg.map_or(unit.clone(), |jpeg| format!("{unit}-jpeg{}", jpeg.number))
+        if self.is_for_jpegs { format!("{unit}-jpeg") } else { unit }
     }
 
     /// Starts the worker process; `life` is the number of workers that the device has had before.
@@ -134,11 +122,7 @@ impl WorkerArgs {
         let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
         let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
         line.extend(self.uuid.iter().flat_map(|uuid| ["--uuid", uuid]));
-        line.extend(self.jpeg.map(|jpeg| match jpeg.coder {
-            JpegCoder::Histeqd => "--jpeg=histeqd",
-            JpegCoder::NvJpeg => "--jpeg=nvjpeg",
-        }));
-        line.extend(self.prepares.then_some("--prepare"));
+        line.extend(self.is_for_jpegs.then_some("--jpeg"));
         line.into_iter().map(str::to_owned).collect()
     }
 }
@@ -209,28 +193,28 @@ fn end_with_parent() -> io::Result<()> {
 }
 
 fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
-    let (lanes, jpeg, prepares) = (args.lanes, args.jpeg.map(|jpeg| jpeg.coder), args.prepares);
+    let (lanes, is_for_jpegs) = (args.lanes, args.is_for_jpegs);
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (offloads, lent_offloads) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
-    let (checked, making) = (Checked::default(), Mutex::default());
-    let context = LaneContext { engine, channel, faults, checked: &checked, making: &making };
+    let checked = Checked::default();
+    let context = LaneContext { engine, channel, faults, checked: &checked };
     thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
-            start_lane(channel, scope, format!("lane-{number}"), move || match jpeg {
-                None => context.run_lane(&receiver, &made, prepares),
-                Some(coder) => context.run_jpeg_lane(coder, jpegs, &made),
+            start_lane(channel, scope, format!("lane-{number}"), move || match is_for_jpegs {
+                false => context.run_lane(&receiver, &made),
+                true => context.run_jpeg_lane(jpegs, &made),
             });
         }
-        for number in 0..if jpeg.is_some() { 0 } else { OFFLOAD_LANES } {
+        for number in 0..if is_for_jpegs { 0 } else { OFFLOAD_LANES } {
             let lent = lent_offloads.clone();
             let run = move || context.run_offload_lane(&lent);
             start_lane(channel, scope, format!("offload-{number}"), run);
         }
         // The first lane for JPEGs is enough to begin with.
-        let awaited = if jpeg.is_some() { 1 } else { lanes };
+        let awaited = if is_for_jpegs { 1 } else { lanes };
         for result in lanes_made.iter().take(awaited) {
             if let Err(error) = result {
                 refuse(channel, &error.to_string());
@@ -308,13 +292,7 @@ fn listen(channel: &Channel, engine: &dyn Engine, queues: &Queues<'_>) -> io::Re
             ToWorker::Work { slot, layout, byte_orders, order } => {
                 let memory = slots.get(&slot).ok_or_else(without_memory)?;
                 let memory = Arc::clone(memory);
-                let lent = Lent { slot, memory, layout, byte_orders, order, encode: None };
-                lanes.send(lent).map_err(|_| without_lanes())?;
-            }
-            ToWorker::Encode { slot, planes, jpeg, operation } => {
-                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
-                let (layout, order, encode) = (jpeg.layout, Order::Equalize(operation), Some((jpeg, planes)));
-                let lent = Lent { slot, memory, layout, byte_orders: ByteOrders::NATIVE, order, encode };
+                let lent = Lent { slot, memory, layout, byte_orders, order };
                 lanes.send(lent).map_err(|_| without_lanes())?;
             }
             ToWorker::Recode { slot, jpeg, operation } => {

@@ -13,8 +13,6 @@ use crate::slot::schedule::{DeviceId, Request};
 pub enum Room {
     /// A slot for its pixels: the CPU decodes and encodes it.
     Pixels(Slot),
-    /// A slot for its pixels, on a device that encodes: the CPU decodes it.
-    Planes(Slot),
     /// A slot for its file, on a device that decodes it.
     Compressed(Slot),
 }
@@ -24,8 +22,6 @@ pub enum Room {
 pub struct Needs {
     /// Bytes of a slot for its pixels.
     pub pixels: u64,
-    /// Bytes of its chroma planes and its file, which follow the pixels for a device that encodes.
-    pub behind: u64,
     /// Bytes that the CPU takes in addition to the slot for pixels, until [`Slot::keep_aside`].
     pub aside: u64,
     /// Bytes of a slot for its file and the output.
@@ -49,13 +45,11 @@ impl SlotPool {
         insist: bool,
     ) -> Result<Room, SlotError> {
         let request = request.into();
-        let Needs { pixels, behind, aside, compressed, compressed_aside } = needs;
+        let Needs { pixels, aside, compressed, compressed_aside } = needs;
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
         self.note_arrival(|arrivals| &mut arrivals.compressed);
         let (buffer, aside, room) = self.in_turn(total, held, |state| {
-            let with_all = pixels.saturating_add(behind);
-            let fits = with_all.saturating_add(aside).saturating_add(held) <= state.memory;
-            let destinations = state.schedule().choose(request, fits, insist);
+            let destinations = state.schedule().choose(request, insist);
             let decoder = destinations.compressed;
             if let Some(taken) =
                 decoder.and_then(|id| state.try_take_of(id, Kind::Compressed, compressed, compressed_aside))
@@ -63,12 +57,10 @@ impl SlotPool {
                 let room: fn(Slot) -> Room = Room::Compressed;
                 return Some(taken.map(|buffer| (buffer, compressed_aside, room)));
             }
-            let (admitted, encode) = (destinations.pixels?, destinations.encode);
-            let bytes = if encode { with_all } else { pixels };
-            let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
+            let taken = state.try_take(pixels.max(1), aside, &destinations.pixels?, Fit::Loose)?;
             Some(taken.map(|buffer| {
-                let with_planes = encode && state.members[buffer.device].encodes;
-                (buffer, aside, if with_planes { Room::Planes } else { Room::Pixels })
+                let room: fn(Slot) -> Room = Room::Pixels;
+                (buffer, aside, room)
             }))
         })?;
         self.slot(buffer, aside).map(room)

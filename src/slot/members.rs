@@ -14,8 +14,6 @@ pub(super) struct Member {
     pub(super) is_worker: bool,
     /// The number of its slots of each [`Kind`].
     pub(super) slots: [usize; Kind::NUMBER],
-    /// Whether it can encode the pixels that it gets.
-    pub(super) encodes: bool,
     pub(super) standing: Standing,
     /// The number of pictures that it has and has not finished.
     pub(super) lent: usize,
@@ -36,8 +34,7 @@ impl SlotPool {
     pub fn join_cpu(&self, slots: usize) -> DeviceId {
         let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
         let slots_of = [0; Kind::NUMBER];
-        let cpu =
-            Member { is_worker, slots: slots_of, encodes: false, standing, lent: 0, filling: 0, release };
+        let cpu = Member { is_worker, slots: slots_of, standing, lent: 0, filling: 0, release };
         self.join(cpu, slots)
     }
 
@@ -46,8 +43,7 @@ impl SlotPool {
     pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
         let (is_worker, standing) = (true, Standing::Down);
         let slots_of = [0; Kind::NUMBER];
-        let worker =
-            Member { is_worker, slots: slots_of, encodes: false, standing, lent: 0, filling: 0, release };
+        let worker = Member { is_worker, slots: slots_of, standing, lent: 0, filling: 0, release };
         self.join(worker, slots)
     }
 
@@ -95,12 +91,6 @@ impl SlotPool {
     /// after all, [`SlotPool::up`] reverts this.
     pub fn retire(&self, device: DeviceId) {
         self.stand(device, Standing::Retired);
-    }
-
-    /// Records that a device can encode the pixels that it is given.
-    pub fn encodes(&self, device: DeviceId) {
-        self.change(|state| state.members[device].encodes = true);
-        self.changed.notify_all();
     }
 
     fn stand(&self, device: DeviceId, standing: Standing) {

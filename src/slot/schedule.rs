@@ -40,8 +40,6 @@ pub struct Device {
     pub is_worker: bool,
     /// Whether it works.
     pub standing: Standing,
-    /// Whether it can encode the pixels that it gets.
-    pub encodes: bool,
     /// Whether it has slots for pixels at all.
     pub takes_pixels: bool,
     /// Whether it has slots for compressed pictures at all.
@@ -132,8 +130,6 @@ pub struct Destinations {
     /// The devices for its pixels otherwise, by device; `None` if it waits for a device that
     /// decodes.
     pub pixels: Option<Vec<bool>>,
-    /// Whether devices among those encode the pixels that they get.
-    pub encode: bool,
 }
 
 /// The activity of the devices.
@@ -147,22 +143,16 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the devices for a JPEG now. `fits_with_planes`: whether memory allows its planes and
-    /// its file in one slot. `insist`: whether it waits for a device that decodes, as long as one
-    /// exists or may come.
-    pub fn choose(&self, request: Request<'_>, fits_with_planes: bool, insist: bool) -> Destinations {
+    /// Returns the devices for a JPEG now. `insist`: whether it waits for a device that decodes, as
+    /// long as one exists or may come.
+    pub fn choose(&self, request: Request<'_>, insist: bool) -> Destinations {
         let attempts = request.attempts;
-        let may_encode = fits_with_planes && !attempts.declined && self.encodes();
         let pixels = match (self.may_decode(attempts), insist) {
             (true, true) => None,
-            (true, false) if !may_encode && !self.workers_may_come() => Some(self.cpu_alone()),
+            (true, false) if !self.workers_may_come() => Some(self.cpu_alone()),
             _ => Some(self.admitted_now(request)),
         };
-        let encode = may_encode
-            && pixels.as_ref().is_some_and(|admitted| {
-                self.devices.iter().zip(admitted).any(|(device, &is)| device.encodes && is)
-            });
-        Destinations { compressed: self.decoder(attempts), pixels, encode }
+        Destinations { compressed: self.decoder(attempts), pixels }
     }
 
     /// Returns, by device, whether pixels may go there now. A worker may have enough to do because
@@ -208,11 +198,6 @@ impl Schedule {
     /// Returns whether the CPU has to wait for a worker that is not up yet.
     fn workers_may_come(&self) -> bool {
         self.may_still_come(&Attempts::default())
-    }
-
-    /// Returns whether a device that encodes is up, which makes pixels worth the trip to it.
-    fn encodes(&self) -> bool {
-        self.devices.iter().any(|device| device.encodes && device.is_up())
     }
 
     /// Returns the device with the most room for compressed pictures, of those that decode now.
@@ -269,7 +254,6 @@ mod tests {
     const CPU: Device = Device {
         is_worker: false,
         standing: Standing::Up,
-        encodes: false,
         takes_pixels: true,
         decodes: false,
         decodes_codestreams: false,
@@ -318,7 +302,7 @@ mod tests {
         let busy = Device { free_compressed: 1, ..JPEGS };
         let full = Device { free_compressed: 0, ..JPEGS };
         let choose =
-            |devices: &[Device], attempts: &Attempts| schedule(devices).choose(attempts.into(), true, false);
+            |devices: &[Device], attempts: &Attempts| schedule(devices).choose(attempts.into(), false);
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &Attempts::default()).compressed, Some(2));
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &failed_on(&[2])).compressed, Some(1));
         let declined = Attempts { declined: true, ..Attempts::default() };
@@ -355,13 +339,13 @@ mod tests {
     fn only_a_few_fresh_slots_of_a_decoder_are_filled_at_a_time() {
         let fresh = |filling| Device { free_compressed: 0, fresh_compressed: 9, filling, ..JPEGS };
         let decoder =
-            |device| schedule(&[CPU, device]).choose((&Attempts::default()).into(), true, false).compressed;
+            |device| schedule(&[CPU, device]).choose((&Attempts::default()).into(), false).compressed;
         assert_eq!([0, FILLED_AT_ONCE - 1].map(|filling| decoder(fresh(filling))), [Some(1); 2]);
         assert_eq!(decoder(fresh(FILLED_AT_ONCE)), None);
         let warm = Device { free_compressed: 1, ..fresh(FILLED_AT_ONCE) };
         assert_eq!(decoder(warm), Some(1));
         let all = [CPU, fresh(FILLED_AT_ONCE - 1), fresh(1), warm];
-        let chosen = schedule(&all).choose((&Attempts::default()).into(), true, true);
+        let chosen = schedule(&all).choose((&Attempts::default()).into(), true);
         assert_eq!((chosen.compressed, chosen.pixels), (Some(2), None), "the one with the most room");
     }
 
@@ -369,27 +353,12 @@ mod tests {
     fn what_no_decoder_has_room_for_the_cpu_does_unless_the_user_insists() {
         let full = Device { free_compressed: 0, ..JPEGS };
         let with_insistence = |devices: &[Device], insist| {
-            schedule(devices).choose((&Attempts::default()).into(), true, insist).pixels
+            schedule(devices).choose((&Attempts::default()).into(), insist).pixels
         };
         assert_eq!(with_insistence(&[CPU, PIXELS, full], false), Some(vec![true, false, false]));
         assert_eq!(with_insistence(&[CPU, PIXELS, full], true), None);
         let retired = Device { standing: Standing::Retired, ..full };
         assert_eq!(with_insistence(&[CPU, PIXELS, retired], true), Some(vec![false, true, false]));
-    }
-
-    #[test]
-    fn planes_go_to_a_device_that_encodes_unless_it_has_enough_to_do() {
-        let full = Device { free_compressed: 0, ..JPEGS };
-        let encoder = Device { encodes: true, ..PIXELS };
-        let busy = Device { lent: 8, ..encoder };
-        let choose =
-            |device, fits| schedule(&[CPU, device, full]).choose((&Attempts::default()).into(), fits, false);
-        let Destinations { pixels, encode, .. } = choose(encoder, true);
-        assert_eq!((pixels.unwrap(), encode), (vec![false, true, false], true));
-        let Destinations { pixels, encode, .. } = choose(busy, true);
-        assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false));
-        let Destinations { pixels, encode, .. } = choose(encoder, false);
-        assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false), "its planes do not fit");
     }
 
     #[test]

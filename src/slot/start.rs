@@ -26,9 +26,8 @@ pub enum Start {
     /// When more than this many workers for JPEGs are wanted, and the first picture has come that
     /// could stay compressed.
     Engines(usize),
-    /// When more than so many workers for pixels are wanted, and the first picture has come that
-    /// could not stay compressed; the first of them, if it encodes, also with those for JPEGs, so
-    /// that it holds nobody up when those work.
+    /// When more than this many workers for pixels are wanted, and the first picture has come that
+    /// could not stay compressed.
     Lanes(usize),
 }
 
@@ -103,10 +102,7 @@ impl PoolState {
                 self.arrivals.compressed && number < self.wanted.engines.saturating_add(given_up.engines)
             }
             Start::Lanes(number) => {
-                let encodes = self.members.iter().any(|member| member.encodes);
-                let is_with_engines = encodes && self.arrivals.compressed && self.wanted.engines > 0;
-                let wanted = if self.arrivals.pixels { self.wanted.lanes } else { is_with_engines.into() };
-                number < wanted.saturating_add(given_up.lanes)
+                self.arrivals.pixels && number < self.wanted.lanes.saturating_add(given_up.lanes)
             }
         }
     }
@@ -138,22 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn workers_for_pixels_start_with_pixels_and_the_first_that_encodes_with_those_for_jpegs() {
+    fn workers_for_pixels_start_with_pixels() {
         let pool = Arc::new(SlotPool::new(1 << 20));
         pool.join_cpu(2);
-        let encoder = pool.join_worker(2, Box::new(|_| ()));
         let (first, second) = (Start::Lanes(0), Start::Lanes(1));
-        want(&pool, 0, 1);
+        want(&pool, 1, 1);
         assert!(pool.has_come(Start::Now));
         assert!(!pool.wait_for(first, || true), "given up");
-        let came = [
-            come_after(&pool, first, || pool.note_arrival(|arrivals| &mut arrivals.compressed)),
-            come_after(&pool, first, || want(&pool, 1, 1)),
-            come_after(&pool, first, || pool.encodes(encoder)),
-            come_after(&pool, second, || want(&pool, 1, 2)),
-            come_after(&pool, first, || want(&pool, 0, 1)),
-        ];
-        assert_eq!(came, [false, false, true, false, false]);
+        assert!(!come_after(&pool, first, || pool.note_arrival(|arrivals| &mut arrivals.compressed)));
         let other = Arc::clone(&pool);
         let waiting = std::thread::spawn(move || other.wait_for(first, || false));
         drop(pool.take(1, 0, 0, &Attempts::default()).unwrap());

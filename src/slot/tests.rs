@@ -367,7 +367,7 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     pool.add(decoder, 2, Kind::Compressed);
     let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
-        Room::Pixels(slot) | Room::Planes(slot) | Room::Compressed(slot) => slot.device(),
+        Room::Pixels(slot) | Room::Compressed(slot) => slot.device(),
     };
     pool.up(gpu);
     assert_eq!(on(either(&pool, &Attempts::default(), false)), cpu, "the decoder is not up");
@@ -409,61 +409,35 @@ fn fresh_slots_for_compressed_pictures_are_handed_out_a_few_at_a_time() {
 }
 
 #[test]
-fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
-    let pool = Arc::new(SlotPool::new(100 * STEP));
-    let cpu = pool.join_cpu(4);
-    let gpu = pool.join_worker(2, nothing());
-    let decoder = pool.join_worker(0, nothing());
-    pool.add(decoder, 1, Kind::Compressed);
-    pool.encodes(gpu);
-    let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
-    let is_planes = |room: &Room| matches!(room, Room::Planes(slot) if slot.device() == gpu);
-    assert!(is_pixels(&either(&pool, &Attempts::default(), false)), "it is not up");
-    [gpu, decoder].iter().for_each(|&device| pool.up(device));
-    let compressed = either(&pool, &Attempts::default(), false);
-    assert!(matches!(compressed, Room::Compressed(_)));
-    assert!(is_planes(&either(&pool, &Attempts::default(), false)), "the decoder has enough");
-    assert!(is_pixels(&either(&pool, &Attempts { failed_on: vec![gpu], ..Attempts::default() }, false)));
-    pool.down(gpu);
-    assert!(is_pixels(&either(&pool, &Attempts::default(), false)), "it is not up any more");
-}
-
-#[test]
 fn what_a_worker_has_no_time_for_the_cpu_does_alone_unless_workers_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join_cpu(1);
     let gpu = pool.join_worker(1, nothing());
-    pool.encodes(gpu);
     pool.up(gpu);
-    let begin = |take: fn(&Arc<SlotPool>) -> Room| {
+    let take = || {
         let (done, taken) = crossbeam_channel::bounded(1);
         let other = Arc::clone(&pool);
-        std::thread::spawn(move || done.send(take(&other)));
+        std::thread::spawn(move || done.send(other.take(1, 0, 0, &Attempts::default()).unwrap()));
         taken
     };
-    let take = || begin(|pool| either(pool, &Attempts::default(), false));
-    let take_pixels = || begin(|pool| Room::Pixels(pool.take(1, 0, 0, &Attempts::default()).unwrap()));
     let long = Duration::from_secs(10);
-    let planes = take().recv_timeout(long).unwrap();
-    assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
+    let pixels = take().recv_timeout(long).unwrap();
+    assert_eq!(pixels.device(), gpu);
     (0..8).for_each(|_| pool.lend(gpu));
     let alone = take().recv_timeout(long).expect("the CPU has a slot");
-    assert!(matches!(&alone, Room::Pixels(slot) if slot.device() == cpu));
+    assert_eq!(alone.device(), cpu);
     drop(alone);
-    let pixels = take_pixels().recv_timeout(long).expect("what no device encodes does not wait either");
-    assert!(matches!(&pixels, Room::Pixels(slot) if slot.device() == cpu));
-    drop(pixels);
     pool.take_back(gpu, 8);
     let waits_for_slot = take();
     assert!(waits_for_slot.recv_timeout(Duration::from_millis(30)).is_err(), "the worker has time");
-    drop(planes);
-    let planes = waits_for_slot.recv_timeout(long).unwrap();
+    drop(pixels);
+    let pixels = waits_for_slot.recv_timeout(long).unwrap();
     pool.wait_for_workers(true);
     (0..8).for_each(|_| pool.lend(gpu));
     let waiting = take();
     assert!(waiting.recv_timeout(Duration::from_millis(30)).is_err());
-    drop(planes);
-    assert!(matches!(waiting.recv_timeout(long).unwrap(), Room::Planes(_)));
+    drop(pixels);
+    assert_eq!(waiting.recv_timeout(long).unwrap().device(), gpu);
 }
 
 #[test]
@@ -473,15 +447,15 @@ fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
     let gpu = pool.join_worker(2, nothing());
     let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
-    pool.encodes(gpu);
     pool.wait_for_workers(true);
     let other = Arc::clone(&pool);
-    let waiting =
-        std::thread::spawn(move || matches!(either(&other, &Attempts::default(), false), Room::Planes(_)));
+    let waiting = std::thread::spawn(move || match either(&other, &Attempts::default(), false) {
+        Room::Pixels(slot) | Room::Compressed(slot) => slot.device(),
+    });
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     pool.up(gpu);
-    assert!(waiting.join().unwrap());
+    assert_eq!(waiting.join().unwrap(), gpu);
 }
 
 #[test]
@@ -490,7 +464,7 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
-    let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
+    let needs = Needs { pixels: 1, aside: 0, compressed: 1, compressed_aside: 7 };
     let Room::Compressed(mut slot) = pool.take_either(needs, 0, &Attempts::default(), true).unwrap() else {
         unreachable!()
     };
@@ -500,17 +474,6 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let too_much = Needs { compressed_aside: 100 * STEP, ..needs };
     let refused = pool.take_either(too_much, 0, &Attempts::default(), true);
     assert!(matches!(refused, Err(SlotError::LargerThanMemory { .. })));
-}
-
-#[test]
-fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
-    let pool = Arc::new(SlotPool::new(2 * STEP));
-    pool.join_cpu(1);
-    let gpu = pool.join_worker(1, nothing());
-    pool.encodes(gpu);
-    pool.up(gpu);
-    let needs = Needs { pixels: 2 * STEP, behind: 1, aside: 0, compressed: 1, compressed_aside: 0 };
-    assert!(matches!(pool.take_either(needs, 0, &Attempts::default(), false), Ok(Room::Pixels(_))));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::batch::{Batch, alive, by, notes, signal, under_way};
-use super::jpeg::{data, planes, segments};
+use super::jpeg::{data, segments};
 use crate::harness::{binary, histeqd, wait};
 
 const PICTURES: usize = 60;
@@ -229,90 +229,55 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
 
 /// A batch of JPEGs, each of which a GPU could decode.
 fn jpegs() -> Batch {
-    some_jpegs(PICTURES)
-}
-
-fn some_jpegs(count: usize) -> Batch {
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
     let picture = |number: usize| (format!("{number}.jpg"), data(names[number % names.len()]));
-    Batch::new((0..count).map(picture), &[])
+    Batch::new((0..PICTURES).map(picture), &[])
 }
 
 fn run_jpegs_with_fault(fault: &str) -> Value {
-    run_jpegs_by("nvjpeg", fault)
+    let batch = jpegs();
+    batch.assert_done(&run_with_fault(&batch, fault), "out")
 }
 
-fn run_jpegs_by(coder: &str, fault: &str) -> Value {
-    let batch = jpegs();
+/// Runs a batch of JPEGs on a worker that is made to fail, or to claim that it recodes.
+fn run_with_fault(batch: &Batch, fault: &str) -> Output {
     let mut command = batch.histeqd("cpu-workers:1", "out");
-    let command = command
-        .args(["--timings", "--jpeg", "gpu", "--jpeg-coder", coder])
-        .args(timeout(fault))
-        .env("HISTEQD_FAULT", fault);
-    batch.assert_done(&command.output().unwrap(), "out")
+    command.args(["--timings", "--jpeg", "gpu"]).args(timeout(fault)).env("HISTEQD_FAULT", fault);
+    command.output().unwrap()
 }
 
 #[test]
 fn jpegs_that_a_worker_declines_are_decoded_by_the_processor() {
-    for coder in ["histeqd", "nvjpeg"] {
-        let summary = run_jpegs_by(coder, "fail@1000000");
-        assert!(notes(&summary).contains("decoded on the CPU: this worker has no decoder"), "{summary}");
-        assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
-        let left = summary["timings"]["load"]["left"].as_object().unwrap().values();
-        assert_eq!(left.map(|count| count.as_u64().unwrap()).sum::<u64>(), PICTURES as u64, "{summary}");
-    }
-}
-
-#[test]
-fn planes_that_a_worker_does_not_encode_are_encoded_here() {
-    let batch = jpegs();
-    let mut command = batch.histeqd("cpu-workers:1", "out");
-    let command = command.args(["--jpeg-coder", "nvjpeg"]);
-    let summary = batch.assert_done(&command.output().unwrap(), "out");
+    let summary = run_jpegs_with_fault("fail@1000000");
+    assert!(notes(&summary).contains("decoded on the CPU: this worker has no decoder"), "{summary}");
     assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
-    let told = notes(&summary).matches("encoded on the CPU: this worker has no encoder").count();
-    assert_eq!(told, 1, "{summary}");
-}
-
-/// Runs a batch of JPEGs on a worker that is made to claim that it encodes, or to decline.
-fn run_planes_with_fault(batch: &Batch, fault: &str) -> Output {
-    let mut command = batch.histeqd("cpu-workers:1", "out");
-    command.args(["--jpeg-coder", "nvjpeg"]).env("HISTEQD_FAULT", fault).output().unwrap()
+    let left = summary["timings"]["load"]["left"].as_object().unwrap().values();
+    assert_eq!(left.map(|count| count.as_u64().unwrap()).sum::<u64>(), PICTURES as u64, "{summary}");
 }
 
 #[test]
 fn what_a_worker_encodes_is_written_with_all_that_belongs_to_the_picture() {
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
     let batch = Batch::new(names.map(|name| (name.to_owned(), data(name))), &[]);
-    let summary = batch.assert_all_there(&run_planes_with_fault(&batch, "echo@1"));
-    assert_eq!(by(&summary, "cpu-worker0"), names.len() as u64, "{summary}");
+    let summary = batch.assert_all_there(&run_with_fault(&batch, "echo@1"));
+    assert_eq!(by(&summary, "cpu-worker0-jpeg"), names.len() as u64, "{summary}");
+    let scan = |file: &[u8]| file[file.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap()..].to_vec();
     for name in names {
         let written = fs::read(batch.out("out").join(name)).unwrap();
         // The worker sent the JPEGs back unchanged.
-        assert!(planes(&written) == planes(&data(name)), "{name}: other planes");
+        assert!(scan(&written) == scan(&data(name)), "{name}: another scan");
         assert_eq!(segments(&written), segments(&data(name)), "{name}");
     }
 }
 
 #[test]
 fn what_a_worker_encoded_wrongly_is_encoded_by_the_processor() {
-    let batch = jpegs();
-    let summary = batch.assert_done(&run_planes_with_fault(&batch, "garble@3"), "out");
-    // The worker still equalizes, and does so correctly.
-    assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
-}
-
-#[test]
-fn planes_that_a_worker_declines_are_equalized_and_encoded_by_the_processor() {
-    let batch = some_jpegs(12);
-    let summary = batch.assert_done(&run_planes_with_fault(&batch, "decline@3"), "out");
-    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, 10], "{summary}");
+    run_jpegs_with_fault("garble@3");
 }
 
 #[test]
 fn a_worker_that_says_it_encoded_more_than_its_slot_holds_is_replaced() {
-    let batch = jpegs();
-    let summary = batch.assert_done(&run_planes_with_fault(&batch, "overlong@3"), "out");
+    let summary = run_jpegs_with_fault("overlong@3");
     assert!(notes(&summary).contains("did something else with slot"), "{summary}");
 }
 

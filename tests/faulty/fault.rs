@@ -136,12 +136,11 @@ impl Faults for Requested {
         }
     }
 
-    fn pretend(&self, slot: &mut [u8], planes: u64, jpeg: &CompressedJpeg) -> Option<u64> {
+    fn pretend(&self, slot: &mut [u8], jpeg: &CompressedJpeg) -> Option<u64> {
         let fault = self.fault.filter(|fault| self.pictures.load(Ordering::Relaxed) >= fault.picture)?;
-        let (start, length) = (planes as usize, jpeg.bytes as usize);
         match fault.kind {
-            FaultKind::Echo => slot.copy_within(start..start + length, 0),
-            FaultKind::Garble => slot[..length].fill(0xA5),
+            FaultKind::Echo => {}
+            FaultKind::Garble => slot[..jpeg.bytes as usize].fill(0xA5),
             FaultKind::Overlong => return Some(slot.len() as u64 + 1),
             FaultKind::Exit
             | FaultKind::Hang

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 
 use crate::harness::project;
-use codec::{self, Decoded, Format, JpegCoder, Remark, Target};
+use codec::{self, Decoded, Format, Remark, Target};
 use memchr::memmem;
 
 use super::{LIMITS, TARGET, decode, encode};
@@ -59,9 +59,8 @@ fn by_gpu(file: &[u8]) -> Vec<u8> {
     input.rewind().unwrap();
     let mut buffer = Vec::new();
     let opened = codec::open(&mut input, &mut buffer, &LIMITS, &TARGET).unwrap();
-    let coder = JpegCoder::Histeqd;
-    let jpeg = opened.compressed(&TARGET, coder).expect("a GPU can do it");
-    let decoded = opened.pass_on(&mut vec![0; jpeg.slot_bytes() as usize], coder).map_err(|_| ()).unwrap();
+    let jpeg = opened.compressed(&TARGET).expect("a GPU can do it");
+    let decoded = opened.pass_on(&mut vec![0; jpeg.slot_bytes() as usize]).map_err(|_| ()).unwrap();
     let mut output: File = tempfile::tempfile().unwrap();
     codec::write_encoded(&decoded, &plain(), &mut output).unwrap();
     output.rewind().unwrap();

@@ -42,12 +42,10 @@ mod rgb;
 mod small;
 
 pub(super) use cmyk::CmykSource;
-pub use coding::{
-    BaselineComponent, BaselineOutput, BaselinePicture, BaselineScan, CanonicalCode, Codebook, Divisors,
-};
+pub use coding::{BaselineComponent, BaselineOutput, BaselinePicture, CanonicalCode, Codebook, Divisors};
 use coding::{Coefficients, Picture, Rest};
+pub use compressed::CompressedJpeg;
 use compressed::Header;
-pub use compressed::{CompressedJpeg, JpegCoder, Sampling};
 pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
@@ -92,9 +90,6 @@ pub(super) fn ended(head: &[u8]) -> Option<Vec<u8>> {
 
 /// The side of a block of coefficients, in samples.
 const BLOCK: usize = 8;
-
-/// The width and height of chroma planes in a slot are padded to multiples of this many samples.
-pub const CHROMA_PADDING: u32 = BLOCK as u32;
 
 /// The most bytes of content that a segment's 16-bit length allows.
 const MAX_SEGMENT: usize = 65533;
@@ -229,19 +224,19 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, markers, reader, space, form, cover, gray, quality: target.jpeg_quality })
     }
 
-    /// Describes the picture for a GPU that does everything itself by this coder. `None` unless the picture stays in its own planes and is of
+    /// Describes the picture for a GPU that does everything itself. `None` unless the picture stays in its own planes and is of
     /// a common kind.
-    pub(super) fn compressed(&self, target: &Target, coder: JpegCoder) -> Option<CompressedJpeg> {
+    pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
         if !in_planes || self.cover.is_some() || target.format_for(Format::Jpeg) != Format::Jpeg {
             return None;
         }
-        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality, coder)
+        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
     }
 
-    /// Returns whether a coder on a GPU is likely to find the entropy-coded data intact. Asked only of pictures that it can do.
-    pub(super) fn has_scan(&self, coder: JpegCoder) -> bool {
-        compressed::has_scan(self.bytes, self.quality, coder)
+    /// Returns whether a GPU is likely to find the entropy-coded data intact. Asked only of pictures that it can do.
+    pub(super) fn has_scan(&self) -> bool {
+        compressed::has_scan(self.bytes, self.quality)
     }
 
     /// Copies the file as it is to the start of `slot`, for a GPU.

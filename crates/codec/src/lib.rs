@@ -129,8 +129,7 @@ pub use guard::{panic_message, silence_contained_panics};
 pub use image_store::{ImageStore, Medium, MediumRef};
 pub use input::{waited_for_files, waiting_for_file};
 pub use jpeg::{
-    BaselineComponent, BaselineOutput, BaselinePicture, BaselineScan, CHROMA_PADDING, CanonicalCode,
-    Codebook, CompressedJpeg, Divisors, JpegCoder, Sampling,
+    BaselineComponent, BaselineOutput, BaselinePicture, CanonicalCode, Codebook, CompressedJpeg, Divisors,
 };
 pub use jpeg2000::decode_codestream;
 use levels::Scale;

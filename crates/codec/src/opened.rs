@@ -18,8 +18,8 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, JpegCoder, LevelCount,
-    Limits, MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
+    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
+    MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
@@ -340,30 +340,28 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// Returns the description for a GPU that does all work on the picture with this coder, if that
-    /// is possible.
-    pub fn compressed(&self, target: &Target, coder: JpegCoder) -> Option<CompressedJpeg> {
+    /// Returns the description for a GPU that does all work on the picture, if that is possible.
+    pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         match (&self.source, self.levels) {
             // Devices do not check samples, and do not know masks.
             (PictureSource::Jpeg(_), LevelCount::Number(..256)) => None,
             (PictureSource::Jpeg(_), _) if self.may_hide() => None,
-            (PictureSource::Jpeg(jpeg), _) => jpeg.compressed(target, coder),
+            (PictureSource::Jpeg(jpeg), _) => jpeg.compressed(target),
             (PictureSource::Other(_), _) => None,
         }
     }
 
-    /// Copies the file unchanged into the front of `slot`, with room for it, for a GPU to decode
-    /// with this coder.
+    /// Copies the file unchanged into the front of `slot`, with room for it, for a GPU to decode.
     ///
     /// Gives `self` back if the picture is not an [`Opened::compressed`] one, or is not worth
     /// showing to a GPU: its Huffman codes are invalid, or its entropy-coded data has no end.
     ///
     /// # Errors
     /// Returns `self`.
-    pub fn pass_on(self, slot: &mut [u8], coder: JpegCoder) -> Result<Decoded, Box<Self>> {
+    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
         let Self { format, file_bytes, source, .. } = self;
         match source {
-            PictureSource::Jpeg(jpeg) if jpeg.has_scan(coder) => {
+            PictureSource::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native, mapped } = jpeg.pass_on(slot);
                 let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
                 Ok(Decoded {

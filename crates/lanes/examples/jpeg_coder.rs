@@ -1,23 +1,23 @@
 //! Times recoding JPEGs on the first GPU, from files in pinned memory to files there: `jpeg_coder
-//! FOLDER BATCH ROUNDS LANES coder|nvjpeg` prints megapixels per second of lanes that work at the
-//! same time, each on its own batches.
+//! FOLDER BATCH ROUNDS LANES` prints megapixels per second of lanes that work at the same time,
+//! each on its own batches.
 
 use std::error::Error;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use codec::{BaselinePicture, CompressedJpeg, JpegQuality, Sampling};
+use codec::{BaselinePicture, CompressedJpeg, JpegQuality};
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
-use histeqd_lanes::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
+use histeqd_lanes::{Engine, Recoded, Recoding, Unit, open};
 
-const USAGE: &str = "usage: jpeg_coder FOLDER BATCH ROUNDS LANES coder|nvjpeg";
+const USAGE: &str = "usage: jpeg_coder FOLDER BATCH ROUNDS LANES";
 
 /// A file, its description, and the bytes of its slot.
 type Picture<'f> = (&'f [u8], CompressedJpeg, usize);
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, batch, rounds, lanes, which] = &arguments[..] else { return Err(USAGE.into()) };
+    let [folder, batch, rounds, lanes] = &arguments[..] else { return Err(USAGE.into()) };
     let (batch, rounds, lanes): (usize, usize, usize) = (batch.parse()?, rounds.parse()?, lanes.parse()?);
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     for file in files.iter().cycle().take(batch) {
         let (width, height) = BaselinePicture::read(file).ok_or("a file is no baseline JPEG")?.size;
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
-        let (bytes, sampling, quality) = (file.len() as u64, Sampling::Quarter, JpegQuality::Keep);
-        let jpeg = CompressedJpeg { bytes, layout, sampling, quality };
+        let (bytes, quality) = (file.len() as u64, JpegQuality::Keep);
+        let jpeg = CompressedJpeg { bytes, layout, quality };
         pictures.push((&file[..], jpeg, (jpeg.slot_bytes() as usize).next_multiple_of(4096)));
     }
     let pixels: f64 = pictures.iter().map(|(_, jpeg, _)| jpeg.layout.pixels() as f64).sum();
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles, noise: 0 });
     for (name, method) in [("global", Method::Global), ("clahe", clahe)] {
         let barrier = Barrier::new(lanes + 1);
-        let how = (rounds, which == "coder", method);
+        let how = (rounds, method);
         let seconds = std::thread::scope(|scope| {
             let work = || recode(&*engine, &pictures, how, &barrier);
             let working: Vec<_> = (0..lanes).map(|_| scope.spawn(work)).collect();
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             Ok::<_, Box<dyn Error + Send + Sync>>(seconds)
         })?;
         let speed = pixels / 1e6 * (rounds * lanes) as f64 / seconds;
-        println!("{name}, {which}, {lanes} lanes: {speed:.0} MP/s at {:.2} bits a pixel", bits / pixels);
+        println!("{name}, {lanes} lanes: {speed:.0} MP/s at {:.2} bits a pixel", bits / pixels);
     }
     Ok(())
 }
@@ -63,15 +63,12 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 fn recode(
     engine: &dyn Engine,
     pictures: &[Picture<'_>],
-    (rounds, is_coder, method): (usize, bool, Method),
+    (rounds, method): (usize, Method),
     barrier: &Barrier,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let bytes: usize = pictures.iter().map(|(.., bytes)| bytes).sum();
     let mut memory = vec![0; bytes * (rounds + 1)];
-    let made = engine.pin(&mut memory).and_then(|()| match is_coder {
-        true => engine.coder_lane(),
-        false => engine.jpeg_lane(),
-    });
+    let made = engine.pin(&mut memory).and_then(|()| engine.jpeg_lane());
     let mut lane = match made {
         Ok(lane) => lane,
         Err(error) => {
@@ -90,11 +87,8 @@ fn recode(
         all.push(Recoding { slot, jpeg, operation, answer });
         rest = behind;
     }
-    let at_once = if is_coder { pictures.len() } else { JPEG_BATCH };
     let (first, others) = all.split_at_mut(pictures.len());
-    let mut run = |pictures: &mut [Recoding<'_>]| {
-        pictures.chunks_mut(pictures.len().min(at_once)).try_for_each(|batch| lane.recode(batch))
-    };
+    let mut run = |pictures: &mut [Recoding<'_>]| lane.recode(pictures);
     let warm = run(first);
     barrier.wait();
     let done = others.chunks_mut(pictures.len()).try_for_each(run);

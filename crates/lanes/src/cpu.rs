@@ -33,10 +33,6 @@ impl Engine for CpuEngine {
         Ok(Box::new(DecliningLane))
     }
 
-    fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
-        Ok(Box::new(DecliningLane))
-    }
-
     fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError> {
         Ok(Box::new(CpuCodestreamLane))
     }

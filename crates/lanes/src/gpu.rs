@@ -6,15 +6,11 @@ mod engine;
 mod equalizer;
 mod facts;
 mod jpeg;
-mod jpeg_lane;
-mod jpeg_planes;
 pub mod kernels;
 mod library;
 mod nvcomp;
-mod nvjpeg;
 mod nvjpeg2000;
 mod pixel_lane;
-mod scan_check;
 mod stream_lane;
 
 use codestream_lane::GpuCodestreamLane;
@@ -22,7 +18,6 @@ pub use cuda as driver;
 pub(crate) use engine::GpuEngine;
 pub use facts::{list, locate};
 use jpeg::CoderLane;
-use jpeg_lane::NvJpegLane;
 use pixel_lane::GpuLane;
 use stream_lane::GpuStreamLane;
 
@@ -65,11 +60,6 @@ impl Engine for GpuEngine {
     }
 
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
-        self.context.bind()?;
-        Ok(Box::new(NvJpegLane::new(self, self.nvjpeg().map_err(EngineError)?)?))
-    }
-
-    fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
         Ok(Box::new(CoderLane::new(self)?))
     }
 

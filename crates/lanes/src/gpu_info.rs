@@ -21,11 +21,9 @@ pub struct GpuInfo {
     pub driver_cuda: u32,
     /// Version of the kernel driver, if the system reports it.
     pub driver: Option<String>,
-    /// The version of nvJPEG, or the reason why it cannot be used.
+    /// The version of nvJPEG2000, or the reason why it cannot be used.
     ///
-    /// nvJPEG decodes and encodes JPEGs on the GPU. `None` if it was not requested.
-    pub nvjpeg: Option<Result<String, String>>,
-    /// The same for nvJPEG2000, which decodes JPEG 2000.
+    /// nvJPEG2000 decodes JPEG 2000. `None` if it was not requested.
     pub nvjpeg2000: Option<Result<String, String>>,
     /// The same for nvCOMP, which inflates and deflates.
     pub nvcomp: Option<Result<String, String>>,

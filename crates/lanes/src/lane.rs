@@ -59,16 +59,13 @@ pub trait Engine: Send + Sync {
 
     /// Creates a JPEG lane, to be used on the calling thread only.
     ///
-    /// # Errors
-    /// If this backend cannot decode JPEGs, or the device has no room for the lane.
-    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
-
-    /// Creates a JPEG lane that needs no library, and whose files have the CPU's bytes, to be used on the calling thread only. Several
-    /// share a GPU well. Before it is returned, it has recoded a few small files.
+    /// Its files have the CPU's bytes, and several lanes share a GPU well. Before it is returned, it
+    /// has recoded a few small files.
     ///
     /// # Errors
-    /// As [`Engine::jpeg_lane`]; if the small files came out with other bytes than the CPU's.
-    fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
+    /// If this backend cannot decode JPEGs, or the device has no room for the lane; if the small
+    /// files came out with other bytes than the CPU's.
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 
     /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only.
     ///
@@ -135,36 +132,6 @@ pub trait Lane {
         counts: &mut [u64],
     ) -> Result<(), LaneError>;
 
-    /// Equalizes the luma of a JPEG and encodes it.
-    ///
-    /// The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they are
-    /// encoded the way that file was, and the slot then begins with the result. If only the
-    /// encoding is declined, luma is equalized and the rest is unchanged. The operation has no
-    /// reference.
-    ///
-    /// # Errors
-    /// [`LaneError`]; the slot is then undefined.
-    fn encode(
-        &mut self,
-        slot: &mut [u8],
-        planes: u64,
-        jpeg: &CompressedJpeg,
-        operation: &Operation,
-    ) -> Result<Recoded, LaneError> {
-        debug_assert!(planes >= jpeg.layout.bytes());
-        let luma = &mut slot[..jpeg.layout.bytes() as usize];
-        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
-        Ok(Recoded::Declined("this worker has no encoder".to_owned()))
-    }
-
-    /// Makes the encoder, which would otherwise take the first [`Lane::encode`] a second on a GPU.
-    ///
-    /// # Errors
-    /// If the device failed. Without an encoder, the call has no effect.
-    fn prepare_to_encode(&mut self) -> Result<(), EngineError> {
-        Ok(())
-    }
-
     /// Makes the GPU fail, to test the handling of its pictures.
     ///
     /// # Errors
@@ -218,11 +185,6 @@ fn no_trap() -> Result<(), EngineError> {
 
 /// A lane that recodes JPEGs on a device, one batch after the other.
 pub trait JpegLane {
-    /// Returns the most pictures of a batch.
-    fn batch(&self) -> usize {
-        JPEG_BATCH
-    }
-
     /// Decodes, equalizes and encodes a batch, each picture in its slot.
     ///
     /// Returns once the slots can be read. Pictures that the lane does not take are declined.
@@ -263,8 +225,8 @@ pub trait StreamLane {
     fn code(&mut self, slot: &mut [u8], streams: &Streams) -> Result<(), LaneError>;
 }
 
-/// The most pictures that a JPEG lane takes at a time, unless [`JpegLane::batch`] says otherwise.
-pub const JPEG_BATCH: usize = 8;
+/// The number of pictures from which on a JPEG lane is hardly faster if it takes more at a time.
+pub const JPEG_BATCH: usize = 20;
 
 /// A JPEG that a lane is recoding.
 pub struct Recoding<'m> {

@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 use std::io::{Read, Seek};
 
-use codec::{
-    BaselinePicture, BaselineScan, CodecError, Cores, Decoded, Format, JpegCoder, Pages, Range, Target,
-    Unbounded,
-};
+use codec::{BaselinePicture, CodecError, Cores, Decoded, Format, Pages, Range, Target, Unbounded};
 use equalize::colour::Gray;
 use equalize::{Depth, Layout};
 
@@ -193,26 +190,15 @@ fn stay(decoded: &Decoded, before: &[u8], after: &[u8]) -> bool {
 
 /// Checks that a file that may go to a GPU as it is can be read again if it comes back unchanged.
 fn pass_through(data: &[u8], target: &Target) {
-    pass_through_by(JpegCoder::Histeqd, data, target);
-    pass_through_by(JpegCoder::NvJpeg, data, target);
-}
-
-fn pass_through_by(coder: JpegCoder, data: &[u8], target: &Target) {
     let (mut file, mut buffer) = (file_of(data), Vec::new());
     file.rewind().expect("a file can be rewound");
     let Ok(opened) = codec::open(&mut file, &mut buffer, &LIMITS, target) else { return };
-    let Some(jpeg) = opened.compressed(target, coder) else { return };
-    let is_whole = match coder {
-        JpegCoder::Histeqd => {
-            BaselinePicture::read(data).is_some_and(|picture| picture.coefficients().is_some())
-        }
-        JpegCoder::NvJpeg => BaselineScan::read(data).is_some_and(|scan| scan.is_whole()),
-    };
-    if !is_whole {
+    let Some(jpeg) = opened.compressed(target) else { return };
+    if !BaselinePicture::read(data).is_some_and(|picture| picture.coefficients().is_some()) {
         return;
     }
     let mut slot = vec![0; jpeg.slot_bytes() as usize];
-    let Ok(decoded) = opened.pass_on(&mut slot, coder) else { return };
+    let Ok(decoded) = opened.pass_on(&mut slot) else { return };
     let mut out = file_of(&[]);
     match codec::write_encoded(&decoded, &slot[..data.len()], &mut out) {
         Ok(_) => {}
@@ -222,9 +208,5 @@ fn pass_through_by(coder: JpegCoder, data: &[u8], target: &Target) {
     }
     out.rewind().expect("a file can be rewound");
     let again = codec::open(&mut out, &mut buffer, &LIMITS, target).expect("what was written can be read");
-    assert_eq!(
-        again.compressed(target, coder).map(|again| again.layout),
-        Some(jpeg.layout),
-        "the layout stays"
-    );
+    assert_eq!(again.compressed(target).map(|again| again.layout), Some(jpeg.layout), "the layout stays");
 }

@@ -11,23 +11,16 @@ use crate::progress::timings::Stage;
 use crate::slot::SlotId;
 
 impl WorkerDevice {
-    /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should
-    /// have.
-    pub(super) fn done(&self, slot: SlotId, content: Content, unencoded: Option<&str>) -> Result<(), End> {
+    /// Passes on a slot that the worker has finished and that holds `content`.
+    pub(super) fn done(&self, slot: SlotId, content: Content) -> Result<(), End> {
         let returned = self.returned(slot, |loan| match (loan, content) {
-            (Loan::Picture(Task { content: Content::Pixels | Content::Planes(..), .. }), Content::Pixels) => {
-                true
+            (Loan::Picture(Task { content: Content::Pixels, .. }), Content::Pixels) => true,
+            (Loan::Picture(Task { content: Content::Compressed(_), slot, .. }), Content::Encoded(bytes)) => {
+                bytes <= slot.bytes().len() as u64
             }
-            (
-                Loan::Picture(Task { content: Content::Compressed(_) | Content::Planes(..), slot, .. }),
-                Content::Encoded(bytes),
-            ) => bytes <= slot.bytes().len() as u64,
             _ => false,
         })?;
         let Loan::Picture(mut task) = returned else { return Ok(()) };
-        if let Some(reason) = unencoded {
-            self.tell_once(task.input(), "encoded on the CPU", reason);
-        }
         task.content = content;
         task.mark(Stage::Device);
         task.pass_on();

@@ -32,7 +32,7 @@ fn device(early: Option<Process>, memory: u64) -> WorkerDevice {
     WorkerDevice {
         name: "worker".into(),
         id,
-        args: WorkerArgs { unit: Unit::Cpu(0), lanes: 1, uuid: None, jpeg: None, prepares: false },
+        args: WorkerArgs { unit: Unit::Cpu(0), lanes: 1, uuid: None, is_for_jpegs: false },
         timeout: Duration::from_secs(60),
         idle: None,
         for_good: true,
@@ -164,7 +164,7 @@ fn a_slot_of_which_the_worker_says_what_cannot_be_is_nobody_elses_until_it_is_de
     let slot = slot_of(&device, 4);
     let (task, again, finished) = task(slot);
     device.submit(task);
-    let answer = device.done(0, Content::Encoded(3), None);
+    let answer = device.done(0, Content::Encoded(3));
     assert!(matches!(answer, Err(End::Failed(why)) if why.contains("something else with slot 0")));
     assert_eq!(device.pool.slots()[device.id].taken, 1, "it may still write there");
     assert!(again.is_empty() && finished.is_empty());

@@ -78,9 +78,6 @@ impl Loan {
             (Content::Compressed(jpeg), Order::Equalize(operation)) => {
                 ToWorker::Recode { slot, jpeg, operation }
             }
-            (Content::Planes(jpeg, planes), Order::Equalize(operation)) => {
-                ToWorker::Encode { slot, planes, jpeg, operation }
-            }
             _ => ToWorker::Work { slot, layout, byte_orders, order },
         }
     }

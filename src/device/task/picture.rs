@@ -178,8 +178,6 @@ impl Picture {
 pub enum Content {
     /// Pixels, before or after the device's work.
     Pixels,
-    /// The planes of a JPEG, in this many bytes, and its file behind them, for a device that may encode the picture too.
-    Planes(CompressedJpeg, u64),
     /// A file that a device decodes, equalizes and encodes.
     Compressed(CompressedJpeg),
     /// What a device encoded, in this many bytes.

@@ -25,8 +25,8 @@ pub trait Faults: Sync {
         Ok(())
     }
 
-    /// Puts a false result in place of the planes, which take `planes` bytes; returns the length to report, or `None` for an honest one.
-    fn pretend(&self, _slot: &mut [u8], _planes: u64, _jpeg: &CompressedJpeg) -> Option<u64> {
+    /// Puts a false result in the slot of a JPEG; returns the length to report, or `None` for an honest one.
+    fn pretend(&self, _slot: &mut [u8], _jpeg: &CompressedJpeg) -> Option<u64> {
         None
     }
 }

@@ -10,9 +10,8 @@ use super::faults::Faults;
 use super::mapped::Mapped;
 use super::protocol::{Channel, FromWorker, shorten};
 use crate::slot::SlotId;
-use codec::CompressedJpeg;
 use equalize::{ByteOrders, Layout};
-use lanes::{Checked, Engine, EngineError, Lane, LaneError, Order, Recoded};
+use lanes::{Checked, Engine, EngineError, Lane, LaneError, Order};
 
 /// A picture that is lent to the worker.
 pub(super) struct Lent {
@@ -21,8 +20,6 @@ pub(super) struct Lent {
     pub(super) layout: Layout,
     pub(super) byte_orders: ByteOrders,
     pub(super) order: Order,
-    /// The JPEG to encode it as, and the size of its planes in bytes; `None` to leave pixels.
-    pub(super) encode: Option<(CompressedJpeg, u64)>,
 }
 
 /// What all lanes of a worker share.
@@ -32,9 +29,6 @@ pub(super) struct LaneContext<'w> {
     pub(super) channel: &'w Channel,
     pub(super) faults: &'w dyn Faults,
     pub(super) checked: &'w Checked,
-    /// Held while a lane for JPEGs is made. The driver makes nvJPEG's decoders for all processes one after the other, so a lane is made sooner
-    /// if no other of its process is made meanwhile.
-    pub(super) making: &'w Mutex<()>,
 }
 
 /// Reports whether a lane could be created, and returns it if so.
@@ -50,13 +44,8 @@ pub(super) fn report<L>(made: &Sender<Result<(), EngineError>>, lane: Result<L, 
 
 impl LaneContext<'_> {
     /// Runs a lane: reports whether it could be created, then carries out what is lent.
-    pub(super) fn run_lane(
-        &self,
-        lent: &Receiver<Lent>,
-        made: &Sender<Result<(), EngineError>>,
-        prepares: bool,
-    ) {
-        let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.lane(prepares))) else {
+    pub(super) fn run_lane(&self, lent: &Receiver<Lent>, made: &Sender<Result<(), EngineError>>) {
+        let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.engine.lane())) else {
             return;
         };
         for lent in lent {
@@ -68,14 +57,6 @@ impl LaneContext<'_> {
             };
             self.answer(&answer);
         }
-    }
-
-    fn lane(&self, prepares: bool) -> Result<Box<dyn Lane + '_>, EngineError> {
-        let mut lane = self.engine.lane()?;
-        if prepares {
-            lane.prepare_to_encode()?;
-        }
-        Ok(lane)
     }
 
     /// Sends an answer. Without a main process there is nothing left to do.
@@ -96,14 +77,7 @@ impl Lent {
         let _span = trace_span!("carry out").entered();
         context.faults.strike(&mut slot[..bytes], &mut || lane.trap())?;
         context.checked.check(lane, layout, byte_orders, order)?;
-        let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
-            lane.carry_out(&mut slot[..bytes], layout, byte_orders, order)?;
-            return Ok(FromWorker::Done { slot: id, encoded: None });
-        };
-        let pretended = context.faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);
-        Ok(match pretended.map_or_else(|| lane.encode(slot, *planes, jpeg, operation), Ok)? {
-            Recoded::Encoded(bytes) => FromWorker::Done { slot: id, encoded: Some(bytes) },
-            Recoded::Declined(reason) => FromWorker::Equalized { slot: id, reason: shorten(reason) },
-        })
+        lane.carry_out(&mut slot[..bytes], layout, byte_orders, order)?;
+        Ok(FromWorker::Done { slot: id, encoded: None })
     }
 }

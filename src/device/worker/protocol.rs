@@ -48,19 +48,6 @@ pub enum ToWorker {
         /// The work to do.
         order: Order,
     },
-    /// The slot starts with the planes of a JPEG, chroma padded to [`CHROMA_PADDING`](codec::CHROMA_PADDING), followed by its file.
-    /// Luma is to be equalized and all planes encoded the way that file was or, if they cannot be encoded, luma only equalized. The slot is
-    /// the worker's until it answers.
-    Encode {
-        /// The slot.
-        slot: SlotId,
-        /// Size of all planes in bytes.
-        planes: u64,
-        /// The JPEG that follows them.
-        jpeg: CompressedJpeg,
-        /// How to equalize luma.
-        operation: Operation,
-    },
     /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and replaced by the result. The slot is the worker's
     /// until it answers.
     Recode {
@@ -93,13 +80,6 @@ pub enum FromWorker {
         slot: SlotId,
         /// Size in bytes of the JPEG that the slot holds instead of pixels, if it does.
         encoded: Option<u64>,
-    },
-    /// The luma plane in the slot is equalized, but the CPU has to encode the planes. The slot is the main process's again.
-    Equalized {
-        /// The slot.
-        slot: SlotId,
-        /// Why.
-        reason: String,
     },
     /// The slot holds what was made of what was offloaded, and is the main process's again.
     Offloaded {

@@ -380,11 +380,7 @@ impl Loader<'_> {
         clock.mark(Stage::Slot);
         let (mut slots, content, decoded) = match empty {
             EmptySlots::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, work)?,
-            EmptySlots::Planes(slot, jpeg) => {
-                let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
-                self.decode(opened, slot.into(), content, work)?
-            }
-            EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels, work)?,
+            EmptySlots::Pixels(slots) => self.decode(opened, slots, work)?,
         };
         if !matches!(content, Content::Compressed(_)) && work.before.is_none() {
             work.before = self.shown(work, &slots.whole, &decoded);
@@ -475,7 +471,7 @@ impl Loader<'_> {
         held: &Held,
         work: &QueuedJob,
     ) -> Result<Filled, PictureError> {
-        match opened.pass_on(slot.bytes_mut(), self.run.settings.jpeg_coder) {
+        match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
                 slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
                 Ok((slot.into(), Content::Compressed(jpeg), decoded))
@@ -483,19 +479,13 @@ impl Loader<'_> {
             Err(opened) => {
                 drop(slot);
                 let slots = self.take_slots(&opened, held, &work.attempts)?;
-                self.decode(*opened, slots, Content::Pixels, work)
+                self.decode(*opened, slots, work)
             }
         }
     }
 
-    /// Decodes a picture into its slots, as this content.
-    fn decode(
-        &self,
-        opened: Opened<'_>,
-        mut slots: Slots,
-        content: Content,
-        work: &QueuedJob,
-    ) -> Result<Filled, PictureError> {
+    /// Decodes a picture into its slots.
+    fn decode(&self, opened: Opened<'_>, mut slots: Slots, work: &QueuedJob) -> Result<Filled, PictureError> {
         let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
         let coder = DeviceCoder::new(machine, attempts, input);
         let opened = opened.with_decoder(&coder);
@@ -506,14 +496,12 @@ impl Loader<'_> {
         let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));
         let slot = slots.whole.bytes_mut();
-        let decoded = match content {
-            Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace, Help { cores: &machine.cores, coder: Some(&coder) })?,
-        };
+        let help = Help { cores: &machine.cores, coder: Some(&coder) };
+        let decoded = opened.decode(slot, workspace, help)?;
         self.give(slots.whole.bytes_mut(), &decoded, self.channel_of(work.page.as_ref()))?;
         let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
-        Ok((slots, content, decoded))
+        Ok((slots, Content::Pixels, decoded))
     }
 }
 

@@ -272,7 +272,6 @@ impl Machine {
         let base = Device {
             is_worker: false,
             standing: Standing::Up,
-            encodes: false,
             takes_pixels: true,
             decodes: false,
             decodes_codestreams: false,
@@ -284,8 +283,7 @@ impl Machine {
             slots,
             lent: 0,
         };
-        let lanes =
-            self.lanes.iter().map(|lanes| Device { is_worker: true, encodes: true, lent: lanes.has, ..base });
+        let lanes = self.lanes.iter().map(|lanes| Device { is_worker: true, lent: lanes.has, ..base });
         let engines = self.engines.iter().map(|engines| Device {
             is_worker: true,
             takes_pixels: false,
@@ -303,7 +301,7 @@ impl Machine {
         let request = Request { attempts: &attempts, worth };
         let admitted = match costs.engines {
             Some(_) => {
-                let chosen = schedule.choose(request, true, false);
+                let chosen = schedule.choose(request, false);
                 if let Some(id) = chosen.compressed {
                     self.engines[id - 1 - gpus].slots_taken += 1;
                     return Some(Place::Engines(id - 1 - gpus));

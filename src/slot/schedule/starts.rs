@@ -10,7 +10,7 @@ mod jpegs;
 
 use std::time::Duration;
 
-use codec::{BlockCoder, Format, JpegCoder};
+use codec::{BlockCoder, Format};
 use equalize::{Depth, Layout, Method};
 pub use jpegs::Jpegs;
 
@@ -58,7 +58,7 @@ const JPEG_BYTE: f64 = 6.0 * JPEG_PIXEL;
 /// Numbers of workers: started or to be started, or among these the working and the given-up ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workers {
-    /// For JPEGs: the first of each GPU, in turn, then the second of each.
+    /// For JPEGs, one a GPU.
     pub engines: usize,
     /// For pixels, one per GPU.
     pub lanes: usize,
@@ -99,9 +99,9 @@ pub fn lanes_pay_at_all(rest: Duration) -> bool {
     lanes_pay(LOST_BY_FIRST_LANES, 1.0, rest)
 }
 
-/// Returns whether the first worker for JPEGs pays, with this coder beside so many cores.
-pub fn engines_pay_at_all(cores: usize, coder: JpegCoder, rest: Duration) -> bool {
-    Jpegs { gpus: 1, cores, coder }.best(0, rest) > 0
+/// Returns whether the first worker for JPEGs pays, beside so many cores.
+pub fn engines_pay_at_all(cores: usize, rest: Duration) -> bool {
+    Jpegs { gpus: 1, cores }.best(0, rest) > 0
 }
 
 /// Returns the number of GPUs that workers for pixels may start on, with this many GPUs and cores.
@@ -172,7 +172,7 @@ mod tests {
     use equalize::{Clahe, ClipLimit, Pixel, Tiles};
 
     const fn machine(gpus: usize, cores: usize) -> Jpegs {
-        Jpegs { gpus, cores, coder: JpegCoder::NvJpeg }
+        Jpegs { gpus, cores }
     }
 
     /// Returns how many workers are to start, one after the other, while the rest lasts so many
@@ -199,14 +199,10 @@ mod tests {
 
     #[test]
     fn gpus_for_jpegs_start_at_once_as_many_as_are_done_first() {
-        let pays = |coder, rest| engines_pay_at_all(16, coder, seconds(rest));
-        assert!(!pays(JpegCoder::NvJpeg, 2.5) && pays(JpegCoder::NvJpeg, 2.9));
-        assert!(!pays(JpegCoder::Histeqd, 0.7) && pays(JpegCoder::Histeqd, 1.0));
-        let ours = Jpegs { coder: JpegCoder::Histeqd, ..machine(4, 16) };
-        assert_eq!(Workers::default().with_more(Workers::default(), ours, seconds(1e9)).engines, 4);
-        assert_eq!([2.5, 2.9, 9.0, 99.0].map(|rest| at_once(1, rest).engines), [0, 1, 1, 2]);
-        assert_eq!([2.9, 9.0, 30.0, 1e9].map(|rest| at_once(4, rest).engines), [1, 1, 3, 8]);
-        assert_eq!(at_once(8, 1e9), Workers { engines: 16, lanes: 1 });
+        assert!(!engines_pay_at_all(16, seconds(0.5)) && engines_pay_at_all(16, seconds(0.7)));
+        assert_eq!([0.5, 0.7, 9.0, 99.0].map(|rest| at_once(1, rest).engines), [0, 1, 1, 1]);
+        assert_eq!([4.0, 9.0, 30.0, 1e9].map(|rest| at_once(4, rest).engines), [1, 2, 3, 4]);
+        assert_eq!(at_once(8, 1e9), Workers { engines: 8, lanes: 1 });
         assert_eq!(one_by_one(0, 1e9), Workers::default());
     }
 
@@ -214,7 +210,7 @@ mod tests {
     fn nothing_more_starts_beside_workers_that_start() {
         let started = Workers { engines: 2, lanes: 1 };
         let more =
-            |engines, lanes| started.with_more(Workers { engines, lanes }, machine(2, 64), Duration::MAX);
+            |engines, lanes| started.with_more(Workers { engines, lanes }, machine(4, 64), Duration::MAX);
         assert_eq!(more(1, 0), started);
         assert_eq!(more(2, 0), Workers { engines: 4, lanes: 1 });
         assert_eq!(more(1, 1), Workers { engines: 2, lanes: 2 });

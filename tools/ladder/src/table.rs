@@ -132,7 +132,6 @@ pub(super) mod tests {
             pcie: Some((5, 16)),
             driver_cuda: 12040,
             driver: Some("550.1".into()),
-            nvjpeg: None,
             nvjpeg2000: None,
             nvcomp: None,
             refused: None,

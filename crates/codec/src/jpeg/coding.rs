@@ -35,7 +35,6 @@ mod rows;
 mod sample;
 mod scan;
 mod symbols;
-mod validate;
 mod vectorized;
 mod write;
 mod write_sequential;
@@ -51,7 +50,6 @@ pub use huffman::CanonicalCode;
 pub(super) use read::{Picture, read};
 pub(super) use recolour::recoloured;
 pub(super) use rows::Part;
-pub use validate::BaselineScan;
 pub(super) use vectorized::run as vectorized;
 pub(super) use write::write;
 

@@ -6,7 +6,6 @@ use super::driver::{self, Context, Device};
 use super::facts::describe;
 use super::kernels::Kernels;
 use super::nvcomp::NvComp;
-use super::nvjpeg::NvJpeg;
 use super::nvjpeg2000::NvJpeg2000;
 use crate::gpu_info::GpuInfo;
 use crate::lane::EngineError;
@@ -22,7 +21,6 @@ pub(crate) struct GpuEngine {
     /// Bytes of device memory that one lane may take.
     pub(super) lane_memory: u64,
     /// Each is started on first use.
-    nvjpeg: OnceLock<Result<NvJpeg, String>>,
     nvjpeg2000: OnceLock<Result<NvJpeg2000, String>>,
     nvcomp: OnceLock<Result<NvComp, String>>,
     pub(super) info: GpuInfo,
@@ -48,28 +46,21 @@ impl GpuEngine {
         let context = Context::new(device)?;
         let share = driver::free_memory()? / 10 * 9 / MAX_LANES;
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
-        let (nvjpeg, nvjpeg2000, nvcomp) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let (nvjpeg2000, nvcomp) = (OnceLock::new(), OnceLock::new());
         let kernels = Kernels::new(device)?;
-        Ok(Self { context, kernels, lane_memory, nvjpeg, nvjpeg2000, nvcomp, info })
+        Ok(Self { context, kernels, lane_memory, nvjpeg2000, nvcomp, info })
     }
 
-    /// Returns nvJPEG, started in the current context, or the reason why it is unavailable.
+    /// Returns nvJPEG2000, started in the current context, or the reason why it is unavailable.
     ///
     /// The context must be this engine's.
-    pub(super) fn nvjpeg(&self) -> Result<&NvJpeg, String> {
-        let open = || trace_span!("start nvJPEG").in_scope(|| NvJpeg::open(self.info.driver_cuda));
-        let nvjpeg = self.nvjpeg.get_or_init(open);
-        nvjpeg.as_ref().map_err(String::clone)
-    }
-
-    /// As [`GpuEngine::nvjpeg`], for nvJPEG2000.
     pub(super) fn nvjpeg2000(&self) -> Result<&NvJpeg2000, String> {
         let open = || trace_span!("start nvJPEG2000").in_scope(|| NvJpeg2000::open(self.info.driver_cuda));
         let nvjpeg2000 = self.nvjpeg2000.get_or_init(open);
         nvjpeg2000.as_ref().map_err(String::clone)
     }
 
-    /// As [`GpuEngine::nvjpeg`], for nvCOMP.
+    /// As [`GpuEngine::nvjpeg2000`], for nvCOMP.
     pub(super) fn nvcomp(&self) -> Result<&NvComp, String> {
         let open = || trace_span!("load nvCOMP").in_scope(|| NvComp::open(self.info.driver_cuda));
         self.nvcomp.get_or_init(open).as_ref().map_err(String::clone)

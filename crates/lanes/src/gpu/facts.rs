@@ -5,7 +5,7 @@ use std::iter;
 use std::path::Path;
 
 use super::driver::{self, CudaError, Device};
-use super::{nvcomp, nvjpeg, nvjpeg2000};
+use super::{nvcomp, nvjpeg2000};
 use crate::gpu_info::{GpuInfo, GpuList};
 use crate::lane::EngineError;
 use tracing::trace_span;
@@ -27,7 +27,6 @@ pub fn list() -> GpuList {
 /// Adds the availability of NVIDIA's libraries for a GPU.
 fn with_libraries(gpu: GpuInfo) -> GpuInfo {
     GpuInfo {
-        nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)),
         nvjpeg2000: Some(nvjpeg2000::version(gpu.driver_cuda)),
         nvcomp: Some(nvcomp::version(gpu.driver_cuda)),
         ..gpu
@@ -65,7 +64,6 @@ pub(super) fn describe(device: Device, ordinal: u32) -> driver::Result<GpuInfo> 
         pcie: pcie_link(&device.pci_bus_id()?),
         driver_cuda: driver::driver_version()?,
         driver: kernel_driver(),
-        nvjpeg: None,
         nvjpeg2000: None,
         nvcomp: None,
         refused,

@@ -6,14 +6,12 @@
 mod jpeg_codes;
 mod jpeg_decode;
 mod jpeg_encode;
-mod jpeg_scan;
 
 pub use arrays::{ClaheTask, Relight, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_codes::STEPS;
 pub use jpeg_decode::{Finding, Interval, Picture, Places};
 pub use jpeg_encode::{Coding, JpegBatch, Symbols, Transform};
-pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
 use arrays::{Batch, PIXELS_A_TABLE, Pictures, Planes, Rule};
@@ -300,8 +298,7 @@ mod tests {
     use super::super::GpuEngine;
     use super::super::driver::Module;
     use histeqd_kernels::{
-        CLAHE8, CLAHE16, COLOURS, GLOBAL8, GLOBAL16, JPEG_DECODE, JPEG_ENCODE, JPEG_SCAN, JPEG_TRANSFORM,
-        PLANES,
+        CLAHE8, CLAHE16, COLOURS, GLOBAL8, GLOBAL16, JPEG_DECODE, JPEG_ENCODE, JPEG_TRANSFORM, PLANES,
     };
 
     #[test]
@@ -309,18 +306,9 @@ mod tests {
         let Some(engine) = GpuEngine::open_or_skip() else { return };
         let capability = engine.kernels.loaded().capability();
         let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
-        for module in [
-            GLOBAL8,
-            GLOBAL16,
-            PLANES,
-            COLOURS,
-            CLAHE8,
-            CLAHE16,
-            JPEG_DECODE,
-            JPEG_TRANSFORM,
-            JPEG_ENCODE,
-            JPEG_SCAN,
-        ] {
+        for module in
+            [GLOBAL8, GLOBAL16, PLANES, COLOURS, CLAHE8, CLAHE16, JPEG_DECODE, JPEG_TRANSFORM, JPEG_ENCODE]
+        {
             let Some(cubin) = module.cubin(capability) else { continue };
             assert_eq!(Module::from_cubin(&cubin).is_err(), refused);
             Module::load(&module, capability).unwrap();

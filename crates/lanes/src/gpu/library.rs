@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_library_that_is_there_and_cannot_be_loaded_is_told_of() {
-        assert_eq!(told("libnvjpeg.so.nowhere"), None);
-        assert_eq!(told("/nowhere/libnvjpeg.so"), None);
+        assert_eq!(told("libnvcomp.so.nowhere"), None);
+        assert_eq!(told("/nowhere/libnvcomp.so"), None);
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&[7; 5000]).unwrap();
         let name = file.path().to_str().unwrap();

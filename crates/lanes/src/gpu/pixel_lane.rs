@@ -11,9 +11,7 @@ use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::{Equalizer, grow};
 use super::kernels::{Kind, Span};
-use super::nvjpeg::{Encoder, Header, Plane};
-use crate::lane::{EngineError, Lane, LaneError, Recoded};
-use codec::{CHROMA_PADDING, CompressedJpeg};
+use crate::lane::{EngineError, Lane, LaneError};
 use equalize::count::planes;
 use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, Pixel, colour};
 
@@ -43,8 +41,6 @@ pub(super) struct GpuLane<'e> {
     used: Vec<Event>,
     equalizer: Equalizer<'e>,
     picture: Buffer,
-    /// The header and encoder of JPEGs; created for the first one.
-    state: Option<(Header, Encoder)>,
 }
 
 /// Consecutive pixels from `first` on, moved and processed together.
@@ -102,7 +98,6 @@ impl<'e> GpuLane<'e> {
             done: Event::new()?,
             used: (0..RING).map(|_| Event::new()).collect::<driver::Result<_>>()?,
             picture: Buffer::default(),
-            state: None,
         })
     }
 
@@ -310,60 +305,10 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.work)?)
     }
 
-    /// Uploads `planes` of a JPEG, then equalizes and encodes them.
-    ///
-    /// Its file is at the start of `behind`. Returns the length of the result, which is still on
-    /// the device.
-    fn encode_there(
-        &mut self,
-        (planes, behind): (&[u8], &[u8]),
-        jpeg: &CompressedJpeg,
-        operation: &Operation,
-    ) -> Result<usize> {
-        let (header, encoder) = encoder(&mut self.state, self.engine, &self.work)?;
-        let (laid_out, end) = header.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
-        if end > self.engine.lane_memory {
-            return Err(LaneError::Full);
-        }
-        if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
-            return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
-        }
-        let what = (operation, &[][..]);
-        let plan = self.equalizer.plan(&jpeg.layout, ByteOrders::NATIVE, what, end)?;
-        let at = grow(&mut self.picture, end)?;
-        let on_device: Vec<Plane> =
-            laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
-        let mut rest = planes;
-        // SAFETY: the planes have the bytes that were laid out, in this lane's buffer; the slot is
-        // lent to this lane, which waits before either is used again.
-        unsafe {
-            for plane in &on_device {
-                let (samples, others) = rest.split_at(plane.bytes() as usize);
-                self.work.upload(samples, plane.at)?;
-                rest = others;
-            }
-            self.equalizer.equalize(&self.work, on_device[0].at, &plan)?;
-            encoder.encode(&on_device, jpeg.sampling, jpeg.quality, header, &self.work)?;
-        }
-        self.done.record(&self.work)?;
-        self.done.wait()?;
-        Ok(encoder.length(&self.work)?)
-    }
-
-    /// Downloads the encoded JPEG.
-    fn retrieve(&mut self, to: &mut [u8]) -> std::result::Result<(), EngineError> {
-        let (_, encoder) = self.state.as_mut().expect("something was encoded");
-        // SAFETY: the slot is lent to this lane, which waits before it is used again.
-        unsafe { encoder.retrieve(to, &self.work) }.map_err(|error| EngineError(error.to_string()))?;
-        self.done.record(&self.work)?;
-        Ok(self.done.wait()?)
-    }
-
     /// Frees all memory that grew with the pictures.
     fn shrink(&mut self) {
         self.picture = Buffer::default();
         self.equalizer.shrink();
-        self.state = None;
     }
 
     /// Cleans up after a picture that was not completed.
@@ -398,21 +343,6 @@ fn must_be_countable(layout: &Layout) -> Result<()> {
         return Err(LaneError::Decline("it has more pixels than are counted on a GPU".to_owned()));
     }
     Ok(())
-}
-
-/// Returns the encoder of JPEGs on this stream, which is made on first use.
-fn encoder<'s>(
-    state: &'s mut Option<(Header, Encoder)>,
-    engine: &GpuEngine,
-    stream: &Stream,
-) -> Result<&'s mut (Header, Encoder)> {
-    match state {
-        Some(state) => Ok(state),
-        none => {
-            let jpeg = engine.nvjpeg().map_err(LaneError::Decline)?;
-            Ok(none.insert((Header::new(jpeg)?, Encoder::new(jpeg, stream)?)))
-        }
-    }
 }
 
 impl Lane for GpuLane<'_> {
@@ -466,39 +396,6 @@ impl Lane for GpuLane<'_> {
         self.clear_up(&result);
         counts.iter_mut().zip(counted).for_each(|(count, counted)| *count = counted.into());
         result
-    }
-
-    fn encode(
-        &mut self,
-        slot: &mut [u8],
-        planes: u64,
-        jpeg: &CompressedJpeg,
-        operation: &Operation,
-    ) -> Result<Recoded> {
-        let reason = match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
-            Ok(length) if length <= slot.len() => {
-                self.retrieve(&mut slot[..length])?;
-                return Ok(Recoded::Encoded(length as u64));
-            }
-            Ok(_) => "it has become too long for its slot".to_owned(),
-            Err(trouble @ LaneError::Device(_)) => {
-                self.drain();
-                return Err(trouble);
-            }
-            Err(declined) => declined.to_string(),
-        };
-        // Without a download, the planes in the slot are unchanged.
-        self.drain();
-        let luma = &mut slot[..jpeg.layout.bytes() as usize];
-        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
-        Ok(Recoded::Declined(reason))
-    }
-
-    fn prepare_to_encode(&mut self) -> std::result::Result<(), EngineError> {
-        match encoder(&mut self.state, self.engine, &self.work) {
-            Err(LaneError::Device(error)) => Err(error),
-            Ok(_) | Err(LaneError::Decline(_) | LaneError::Full) => Ok(()),
-        }
     }
 
     fn trap(&mut self) -> std::result::Result<(), EngineError> {

@@ -23,8 +23,6 @@ const DIFFERENCE: u64 = 64 << 10;
 pub(super) enum EmptySlots {
     /// For its pixels, which the CPU decodes.
     Pixels(Slots),
-    /// For its planes, which the CPU decodes and a device encodes.
-    Planes(Slot, CompressedJpeg),
     /// For its file, which a device decodes.
     Compressed(Slot, CompressedJpeg),
 }
@@ -34,7 +32,7 @@ impl Loader<'_> {
     /// may.
     pub(super) fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
-        if wanted { opened.compressed(&self.settings.target, self.run.settings.jpeg_coder) } else { None }
+        if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
     /// Waits for the slots of a picture. The slots it gets decide whether the CPU or a device
@@ -51,7 +49,6 @@ impl Loader<'_> {
         let request = self.request(opened, attempts);
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
-            behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
             // The encoder of the planes reads the file once more.
             aside: self.bytes_aside(opened) + jpeg.bytes,
             compressed: jpeg.slot_bytes(),
@@ -61,7 +58,6 @@ impl Loader<'_> {
         let _span = trace_span!("wait for a slot").entered();
         Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
             Room::Pixels(slot) => EmptySlots::Pixels(slot.into()),
-            Room::Planes(slot) => EmptySlots::Planes(slot, jpeg),
             Room::Compressed(slot) => EmptySlots::Compressed(slot, jpeg),
         })
     }

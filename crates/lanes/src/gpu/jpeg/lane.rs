@@ -17,9 +17,6 @@ const SHARE_OF_CLAHE: u64 = 8;
 /// The most bytes of device memory, about, for several pictures at once.
 const MEMORY_OF_SEVERAL: u64 = 2 << 30;
 
-/// The most pictures at once. More were measured to gain little.
-const PICTURES: usize = 20;
-
 /// The most bytes before the data of a picture: two tables of divisors, four codes, and headers.
 const MOST_AHEAD: usize = 2048;
 
@@ -144,10 +141,6 @@ fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
 }
 
 impl JpegLane for CoderLane<'_> {
-    fn batch(&self) -> usize {
-        PICTURES
-    }
-
     fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
         let mut rest = batch;
         while !rest.is_empty() {

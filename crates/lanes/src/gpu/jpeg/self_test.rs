@@ -2,7 +2,7 @@
 
 use super::CoderLane;
 use crate::lane::{EngineError, JpegLane, Recoded, Recoding};
-use codec::{CompressedJpeg, JpegQuality, Sampling};
+use codec::{CompressedJpeg, JpegQuality};
 use equalize::{Depth, Layout, Method, Operation, Pixel};
 
 /// A file to be equalized globally.
@@ -61,5 +61,5 @@ pub(super) fn check(lane: &mut CoderLane<'_>) -> Result<(), EngineError> {
 fn jpeg(known: &Known) -> CompressedJpeg {
     let &Known { file, size: (width, height), quality, .. } = known;
     let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
-    CompressedJpeg { bytes: file.len() as u64, layout, sampling: Sampling::Gray, quality }
+    CompressedJpeg { bytes: file.len() as u64, layout, quality }
 }

@@ -9,7 +9,7 @@ use super::self_test::KNOWN;
 use crate::gpu::GpuEngine;
 use crate::gpu::driver::{Event, Stream};
 use crate::lane::{JpegLane, Recoded, Recoding};
-use codec::{BaselinePicture, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, Sampling, Target};
+use codec::{BaselinePicture, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, Target};
 use equalize::{Clahe, ClipLimit, Method, Operation, Pixel, Scratch, Strength, Tiles};
 
 /// Pseudo-random numbers (xorshift), the same each time.
@@ -248,8 +248,8 @@ fn recoded_by_gpu(
     };
     let mut slots: Vec<_> = files.iter().map(slot).collect();
     let picture = |(slot, (decoded, file)): (_, &(Decoded, Vec<u8>))| {
-        let (layout, sampling) = (decoded.layout, Sampling::Gray);
-        let jpeg = CompressedJpeg { bytes: file.len() as u64, layout, sampling, quality };
+        let layout = decoded.layout;
+        let jpeg = CompressedJpeg { bytes: file.len() as u64, layout, quality };
         Recoding { slot, jpeg, operation, answer: Recoded::Declined(String::new()) }
     };
     let slices = slots.iter_mut().map(|slot| &mut slot[..]);

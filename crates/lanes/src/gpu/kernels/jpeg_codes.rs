@@ -112,7 +112,7 @@ fn period(dc: &[usize], ac: &[usize]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codec::BaselineScan;
+    use codec::BaselinePicture;
 
     #[test]
     fn codes_repeat_after_as_few_blocks_as_they_do() {
@@ -128,14 +128,22 @@ mod tests {
         assert_eq!(packed(&[1, 2, 0xf]), 0xf21);
     }
 
+    /// Returns the codes of a file.
+    fn of(file: &[u8]) -> Codes {
+        let picture = BaselinePicture::read(file).unwrap();
+        let of_block = picture.components.iter().flat_map(|component| {
+            let blocks = component.in_mcu.0 * component.in_mcu.1;
+            std::iter::repeat_n([component.dc(), component.ac()], blocks)
+        });
+        Codes::new(&of_block.collect::<Vec<_>>()).unwrap()
+    }
+
     #[test]
     fn a_scan_has_each_code_once_with_dc_first() {
-        let file = include_bytes!("../../../../../tests/data/jpeg/420.jpg");
-        let codes = Codes::new(&BaselineScan::read(file).unwrap().codes()).unwrap();
+        let codes = of(include_bytes!("../../../../../tests/data/jpeg/420.jpg"));
         assert_eq!((codes.number, codes.dc_number, codes.period), (4, 2, 6));
         assert_eq!((codes.dc, codes.ac), (0x11_0000, 0x33_2222));
-        let gray = include_bytes!("../../../../../tests/data/jpeg/gray.jpg");
-        let codes = Codes::new(&BaselineScan::read(gray).unwrap().codes()).unwrap();
+        let codes = of(include_bytes!("../../../../../tests/data/jpeg/gray.jpg"));
         assert_eq!((codes.number, codes.dc_number, codes.period), (2, 1, 1));
     }
 }
