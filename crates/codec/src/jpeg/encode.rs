@@ -116,7 +116,7 @@ fn write_slot(
     match (chroma, follows) {
         (None, _) => {}
         (Some(chroma), Some(native)) => {
-            followed = native.following(chroma, luma, quality)?;
+            followed = native.following(chroma, luma, quality, cores)?;
             parts.extend(followed.parts());
         }
         (Some(Chroma::Coefficients(chroma)), None) => parts.extend(chroma.iter().map(Part::Coefficients)),
@@ -172,6 +172,7 @@ impl Native {
         chroma: &Chroma,
         luma: &[u8],
         quality: JpegQuality,
+        cores: &Cores,
     ) -> Result<Followed, Fault> {
         let following = self.covered.as_ref().expect("it is to follow luma").follow(luma);
         match chroma {
@@ -179,9 +180,15 @@ impl Native {
                 let new = new_tables(quality)?;
                 let to = new.as_ref().unwrap_or(&self.tables);
                 let both = [&all[0], &all[1]];
-                coding::recoloured(both, [&self.tables[1], &self.tables[2]], [&to[1], &to[2]], following)
-                    .map(Followed::Coefficients)
-                    .ok_or_else(Fault::out_of_memory)
+                coding::recoloured(
+                    both,
+                    [&self.tables[1], &self.tables[2]],
+                    [&to[1], &to[2]],
+                    &following,
+                    cores,
+                )
+                .map(Followed::Coefficients)
+                .ok_or_else(Fault::out_of_memory)
             }
             Chroma::Samples(size, samples) => {
                 let mut samples = samples.clone();

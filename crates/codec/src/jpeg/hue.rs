@@ -126,6 +126,7 @@ impl Covered {
 }
 
 /// The change of chroma, some rows at a time.
+#[derive(Clone)]
 pub(super) struct Following<'c> {
     covered: &'c Covered,
     samples: &'c [u8],

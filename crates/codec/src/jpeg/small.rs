@@ -5,6 +5,7 @@ use super::encode::{Followed, new_tables};
 use super::libjpeg::{Plane, QuantTable};
 use super::markers::{Factors, largest_factors};
 use super::{BLOCK, Chroma, JpegQuality, Native};
+use crate::cores::Cores;
 use crate::shrink::Means;
 use equalize::{Layout, Pixel};
 
@@ -51,7 +52,7 @@ impl Native {
     ) -> Option<[SmallPlane; 2]> {
         let chroma = self.chroma.as_ref()?;
         if self.covered.is_some() {
-            return match self.following(chroma, slot, quality).ok()? {
+            return match self.following(chroma, slot, quality, &Cores::none()).ok()? {
                 Followed::Coefficients(all) => self.small_of(&all, layout, quality, step),
                 Followed::Samples(size, samples) => self.small_planes(size.planes(&samples), layout, step),
             };

@@ -120,6 +120,15 @@ impl Coefficients {
         Some(Blocks { dc: &self.dc[first..], nonzero: &self.nonzero[first..], ac: &self.ac[first_ac..] })
     }
 
+    /// Appends the blocks of others. `None` if memory runs out.
+    pub(super) fn join(&mut self, others: &Self) -> Option<()> {
+        self.ac.try_reserve(others.ac.len()).ok()?;
+        self.dc.extend_from_slice(&others.dc);
+        self.nonzero.extend_from_slice(&others.nonzero);
+        self.ac.extend_from_slice(&others.ac);
+        Some(())
+    }
+
     /// Returns all blocks.
     pub(super) fn blocks(&self) -> Blocks<'_> {
         Blocks { dc: &self.dc, nonzero: &self.nonzero, ac: &self.ac }
