@@ -1,8 +1,11 @@
-//! Measures the arithmetic on one core, in pixels per second, beside a copy of the same bytes: the ceiling for anything that reads and
-//! writes them once. `cargo bench --package histeqd-benches --bench equalize [-- FILTER]`.
+//! Measures the arithmetic on one core, in pixels per second, next to a copy of the same bytes.
 //!
-//! The picture has 8192 x 6144 pixels, too many for any cache. Its content affects the speed of counting: equal neighbours wait for
-//! each other's increments, and unrelated ones touch more of the tables.
+//! The copy is the ceiling for any work that reads and writes them once. `cargo bench --package
+//! histeqd-benches --bench equalize [-- FILTER]`.
+//!
+//! The picture has 8192 x 6144 pixels, too many for any cache. Its content affects the speed of
+//! counting: equal neighbours wait for each other's increments, and unrelated ones touch more of
+//! the tables.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -52,7 +55,9 @@ fn bytes(count: usize, content: Content) -> Vec<u8> {
     samples(count, content, 8).into_iter().map(|sample| sample as u8).collect()
 }
 
-/// The ceilings: copies of as many bytes as an 8-bit gray, a 16-bit gray and an 8-bit RGB picture have.
+/// The ceilings: copies of the bytes of a picture.
+///
+/// The pictures are 8-bit gray, 16-bit gray and 8-bit RGB.
 fn copies(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("copy");
     group.throughput(Throughput::Elements(PIXELS as u64));

@@ -1,4 +1,6 @@
-//! Measures how fast one thread splits interleaved colour into planes and merges it again, as `--split-channels` does.
+//! Measures the speed of one thread that splits interleaved colour into planes and merges it.
+//!
+//! This is the work of `--split-channels`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use equalize::Pixel;

@@ -1,4 +1,7 @@
-// What the kernels for batches share: pictures of one size in device memory, from which others are made, and LUTs that follow from counts.
+// The common parts of kernels for batches.
+//
+// They are pictures of one size in device memory, the pictures made from them, and LUTs that follow
+// from counts.
 
 #pragma once
 #include "counting.cuh"
@@ -6,7 +9,8 @@
 
 typedef long long i64;
 
-// Pictures of one size, one behind another, and where what is made of them goes: the same place, or one that does not overlap.
+// Pictures of one size, one after another, and the place of their results: the same place, or one
+// that does not overlap.
 struct Pictures {
     u64 from, to;
     // Bytes from one picture to the next.
@@ -23,8 +27,9 @@ struct Pictures {
     }
 };
 
-// The pixels of a picture as whole packs that begin at multiples of 16 bytes both where they are read and where they are written, and the
-// single pixels before and behind them. If there are no such places, all pixels are single.
+// The pixels of a picture as whole packs, and the single pixels before and after them. Packs begin
+// at multiples of 16 bytes both in the source and in the target. If there are no such places, all
+// pixels are single.
 template <typename S, int CHANNELS> struct Run {
     u64 head, packs, count;
 
@@ -45,7 +50,7 @@ template <typename S, int CHANNELS> struct Run {
     }
 };
 
-// How LUTs follow from counts.
+// The rule for LUTs.
 struct Rule {
     enum : u32 { EQUALIZE = 0, STRETCH = 1, MATCH = 2 };
     u32 method, strength;
@@ -61,7 +66,7 @@ __device__ __forceinline__ bool at_least(u64 a, u64 b, u64 c, u64 d) {
     return left != right ? left > right : a * b >= c * d;
 }
 
-// Returns floor(a / b), which must be below 2^17. The estimate is off by one at most.
+// Returns floor(a / b), which must be below 2^17. The estimate is off by at most one.
 __device__ __forceinline__ u32 quotient(u64 a, u64 b) {
     u32 q = u32(__fmul_rn(__ull2float_rn(a), __frcp_rn(__ull2float_rn(b))));
     if (q * b > a) {
@@ -72,7 +77,8 @@ __device__ __forceinline__ u32 quotient(u64 a, u64 b) {
     return q;
 }
 
-// Returns the lowest level for which `reached` holds, which holds for all above it; the highest level if it holds for none.
+// Returns the lowest level for which `reached` holds, or the highest level if there is no such
+// level. `reached` must hold for all levels above one for which it holds.
 template <typename Reached> __device__ __forceinline__ u32 lowest(u32 levels, Reached reached) {
     u32 low = 0, high = levels - 1;
     while (low < high) {
@@ -92,7 +98,7 @@ struct Found {
     u64 running;
 };
 
-// Finds the lowest level whose running sum is such that `reached` holds, by each thread.
+// Finds the lowest level with a running sum for which `reached` holds, in each thread.
 struct ByThread {
     const u64* running;
     u32 levels;
@@ -110,12 +116,13 @@ struct Curve {
     u32 method, strength, levels;
     // For STRETCH: the levels that become the darkest and the brightest.
     u32 low, high;
-    // The count of the lowest level that occurs, and of all.
+    // The count of the lowest level that occurs, and of all levels.
     u64 first, total;
     // For MATCH: the running sums of the reference's counts.
     const u64* reference;
 
-    // `plane`: its number among those with a reference. `search`: finds the lowest level whose running sum has been reached.
+    // `plane` is its number among those with a reference. `search` finds the lowest level with a
+    // running sum that has been reached.
     template <typename Search>
     __device__ __forceinline__ Curve(const Rule& rule, u64 total, u32 levels, u32 plane, Search search)
         : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0), total(total),
@@ -132,7 +139,7 @@ struct Curve {
             method = IDENTITY;
         }
     }
-    // Returns the level that level `i` becomes, where the running sum is `running`.
+    // Returns the new level of level `i`, where the running sum is `running`.
     __device__ __forceinline__ u32 level(u32 i, u64 running) const {
         const u64 top = levels - 1;
         u32 level = i;

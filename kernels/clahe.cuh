@@ -1,13 +1,14 @@
-// What CLAHE needs at both depths: tiles, clipping, interpolation. Like OpenCV's, for one plane.
+// The common parts of CLAHE at both depths: tiles, clipping, interpolation.
 //
-// Products and sums use `__fmul_rn` and `__fadd_rn`, which the compiler may not contract into fused multiply-adds.
+// They work on one plane, like OpenCV's. Products and sums use `__fmul_rn` and `__fadd_rn`, which
+// the compiler may not contract into fused multiply-adds.
 
 #pragma once
 #include "counting.cuh"
 #include "levels.cuh"
 
-// The plane and its tiles. The tiles cover the plane and the padding by reflection, on the right and at the bottom, that makes them equal
-// in size.
+// The plane and its tiles. The tiles cover the plane and the padding by reflection, on the right
+// and at the bottom, that makes them equal in size.
 struct Tiling {
     u32 width, height;
     u32 tiles_x, tiles_y;
@@ -16,19 +17,22 @@ struct Tiling {
     u32 clip;
     // (levels - 1) / (tile_width * tile_height), and 1 / tile_width, 1 / tile_height.
     float lut_scale, inverse_width, inverse_height;
-    // How many levels the middle four fifths of a tile have to span for its LUT to be all of it; 0 for all LUTs as they are.
+    // Span of levels, of the middle four fifths of a tile, at which its LUT has its full effect; 0
+    // for LUTs as they are.
     u32 full_span;
 
-    // Returns whether a level is in the middle four fifths, but for the last of them. `running`: how many samples are not above it.
+    // Returns whether a level is in the middle four fifths, except for the last of them. `running`
+    // is the number of samples that are not above it.
     __device__ __forceinline__ bool spans(u32 running) const {
         const u64 area = u64(tile_width) * tile_height;
         return 10 * u64(running) > area && 10 * u64(running) < 9 * area;
     }
-    // Returns how far the LUT of a tile goes that spans so many levels.
+    // Returns the strength of the LUT of a tile that spans so many levels.
     __device__ __forceinline__ u32 strength_of(u32 span) const { return min(span, full_span) * FULL_STRENGTH / full_span; }
 };
 
-// Maps a position beyond the edge into the picture: mirrored about the last pixel, which is not repeated (BORDER_REFLECT_101).
+// Maps a position beyond the edge into the picture: mirrored about the last pixel, which is not
+// repeated (BORDER_REFLECT_101).
 __device__ __forceinline__ u32 reflected(u32 i, u32 size) {
     if (i < size) return i;
     if (size == 1) return 0;
@@ -36,8 +40,8 @@ __device__ __forceinline__ u32 reflected(u32 i, u32 size) {
     return i < size ? i : 2 * size - 2 - i;
 }
 
-// How what is clipped is spread evenly over `bins` bins from `from` on, and the remainder of that division over bins at equal steps. There is no
-// second clipping.
+// The excess spread evenly over `bins` bins from `from` on, and the remainder of that division,
+// spread over bins at equal steps. There is no second clipping.
 struct Redistribution {
     u32 from, bins, batch, residual, step, inverse;
 
@@ -45,7 +49,8 @@ struct Redistribution {
     __device__ __forceinline__ Redistribution(u32 excess, u32 from, u32 bins)
         : from(from), bins(bins), batch(excess / bins), residual(excess % bins), step(residual ? max(bins / residual, 1u) : 1),
           inverse(~0u / step + 1) {}
-    // Returns what all bins up to this one get. `inverse` is 2^32 / step rounded up, which divides what has 16 bits exactly.
+    // Returns the sum of the shares of all bins up to this one. `inverse` is 2^32 / step rounded
+    // up, which divides numbers of 16 bits exactly.
     __device__ __forceinline__ u32 through(u32 bin) const {
         const u32 place = min(bin - from, bins - 1), steps = step == 1 ? place : __umulhi(place, inverse);
         return bin < from ? 0 : batch * (place + 1) + min(steps + 1, residual);
@@ -56,9 +61,10 @@ __device__ __forceinline__ u32 tile_level(u32 running, float scale, u32 top) {
     return min(u32(__float2int_rn(__fmul_rn(__uint2float_rn(running), scale))), top);
 }
 
-// Calls `count(sample)` for all samples in rows `from` to `to` of a tile, by the `threads` threads of which this is number `thread`. Rows are read in aligned 16-byte words whose
-// ends may belong to neighbours or lie before or behind the plane: its memory must be readable in whole words. `order`: that of the bytes
-// there.
+// Calls `count(sample)` for all samples in rows `from` to `to` of a tile. `thread` is the number of
+// this thread among `threads` threads. Rows are read in aligned 16-byte words with ends that may
+// belong to neighbours or lie outside the plane: its memory must be readable in whole words.
+// `order` is the order of the bytes there.
 template <typename S, typename Count>
 __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, u32 thread, u32 threads, Count count,
                                            u32 order = NATIVE) {
@@ -75,7 +81,8 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
     const u32 rows_on = threads / packs, columns_on = threads % packs;
     while (inside && row < to) {
         P here[AT_ONCE];
-        // The samples of a pack that belong to the tile: from `low` (possibly negative) to just before `high`.
+        // The samples of a pack that belong to the tile: from `low` (possibly negative) to just
+        // before `high`.
         int low[AT_ONCE], high[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
@@ -115,10 +122,12 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
 // Converts position `i` to tiles, measured from the middle of the first tile.
 __device__ __forceinline__ float in_tiles(u32 i, float inverse) { return __fsub_rn(__fmul_rn(__uint2float_rn(i), inverse), 0.5f); }
 
-// Rounds half to even, into the low bits: for 0 <= value < 2^16, adding 1.5 * 2^23 leaves no bits for a fraction.
+// Rounds half to even, into the low bits: for 0 <= value < 2^16, adding 1.5 * 2^23 leaves no bits
+// for a fraction.
 __device__ __forceinline__ u32 rounded(float value) { return __float_as_uint(__fadd_rn(value, 12582912.0f)); }
 
-// Whole numbers become 2^23 plus themselves, as floats, in one instruction: as the low bits of 2^23.
+// Whole numbers become 2^23 plus themselves, as floats, in one instruction: as the low bits of
+// 2^23.
 constexpr u32 WIDE = 0x4b000000;
 template <typename S> __device__ __forceinline__ float wide(u32 word, int number) {
     return __uint_as_float(__byte_perm(word, WIDE, sizeof(S) == 1 ? 0x7440 + number : 0x7410 + 0x22 * number));
@@ -132,8 +141,9 @@ struct ColumnWeights {
     __device__ __forceinline__ explicit ColumnWeights(float a)
         : a(a), b(__fsub_rn(1.0f, a)), minus_a(-8388608.0f * a), minus_b(-8388608.0f * b) {}
 
-    // Returns the weighted levels of the four neighbours, first along x, then along y, rounded. They are given as `wide`: (2^23 + l) * w - 2^23 * w
-    // is l * w, which the fused operation rounds once, like a product.
+    // Returns the weighted levels of the four neighbours, first along x, then along y, rounded.
+    // They are given as `wide`: (2^23 + l) * w - 2^23 * w is l * w, which the fused operation
+    // rounds once, like a product.
     __device__ __forceinline__ u32 between(float l00, float l01, float l10, float l11, float ya, float yb) const {
         const float upper = __fadd_rn(__fmaf_rn(l00, b, minus_b), __fmaf_rn(l01, a, minus_a));
         const float lower = __fadd_rn(__fmaf_rn(l10, b, minus_b), __fmaf_rn(l11, a, minus_a));
@@ -141,7 +151,7 @@ struct ColumnWeights {
     }
 };
 
-// The two tiles that a position lies between along one axis, and the weight of the second.
+// The two tiles around a position along one axis, and the weight of the second.
 struct Between {
     u32 first, second;
     float a;
@@ -150,14 +160,15 @@ struct Between {
         const float at = in_tiles(i, inverse);
         const float low = floorf(at);
         a = __fsub_rn(at, low);
-        // Where there are millions of tiles, the last position may be rounded up to beyond the last one.
+        // With millions of tiles, the last position may be rounded up to beyond the last one.
         first = u32(max(min(int(low), int(tiles) - 1), 0));
         second = u32(min(int(low) + 1, int(tiles) - 1));
     }
 };
 
-// For tiles that are too small for cells: each pixel looks up its level in the LUTs of the four tiles around it. A block takes 32 columns and
-// `ROWS_A_BLOCK` rows, so that the LUT entries that it needs are found in the L1 cache again. Block: x = 32, y = rows. Grid: x, y.
+// For tiles that are too small for cells: each pixel looks up its level in the LUTs of the four
+// tiles around it. A block takes 32 columns and `ROWS_A_BLOCK` rows, to find its LUT entries in the
+// L1 cache again. Block: x = 32, y = rows. Grid: x, y.
 constexpr u32 ROWS_A_BLOCK = 128;
 
 template <typename S>
@@ -196,7 +207,8 @@ __device__ __forceinline__ void interpolate(const S* plane, S* result, ByteOrder
     }
 }
 
-// Returns the first position in cell `cell`: where `in_tiles` reaches `cell - 1`. Rounding may move it from the exact position.
+// Returns the first position in cell `cell`: where `in_tiles` reaches `cell - 1`. Rounding may move
+// it from the exact position.
 __device__ __forceinline__ u32 cell_start(u32 cell, u32 tile, float inverse, u32 size) {
     if (cell == 0) return 0;
     u32 at = u32(min(u64(cell - 1) * tile + (tile + 1) / 2, u64(size)));
@@ -205,7 +217,8 @@ __device__ __forceinline__ u32 cell_start(u32 cell, u32 tile, float inverse, u32
     return at;
 }
 
-// The pixels between the same four tile middles, or one of the `bands` of their rows. There are (tiles_x + 1) * (tiles_y + 1) cells.
+// The pixels between the same four tile centres, or one of the `bands` of their rows. There are
+// (tiles_x + 1) * (tiles_y + 1) cells.
 struct Cell {
     u32 left, right, top, bottom;
     // The tiles, in their order in the picture.
@@ -228,9 +241,11 @@ struct Cell {
     }
 };
 
-// Maps the pixels of a cell by a table of the levels that its tiles make of each level. `table.has(level)`: whether the pixel is to be mapped;
-// `table.level(level, weights, ya, yb)`: what becomes of it. `strength` is looked at if `WEAKENED`. Eight bytes of pixels at a time if the
-// rows are aligned; the rest at the sides, or everything, one by one. A warp takes several rows of a narrow cell at a time. Block: x = 32.
+// Maps the pixels of a cell by a table of the new levels of each level in its tiles.
+// `table.has(level)` is whether the pixel is to be mapped; `table.level(level, weights, ya, yb)` is
+// its new level. `strength` is used if `WEAKENED`. Eight bytes of pixels are mapped at a time if
+// the rows are aligned; the rest at the sides, or everything, one by one. A warp takes several rows
+// of a narrow cell at a time. Block: x = 32.
 template <bool WEAKENED, typename S, typename Table>
 __device__ __forceinline__ void map_cell(const S* plane, S* result, ByteOrders orders, const Tiling& t, const Cell& cell, const Table& table,
                                          u32 strength) {

@@ -1,13 +1,15 @@
-// CLAHE of planes, depth 16. What a picture has in `luts` and `steep` follows that of the picture before it.
+// CLAHE of planes, depth 16. In `luts` and `steep`, the data of one picture follow those of
+// another.
 
 #include "batch.cuh"
 #include "clahe.cuh"
 
-// What is done to the tiles of a picture, and the levels that occur in it.
+// The clipping of a picture's tiles, and the levels that occur in it.
 struct Clipping {
     u32 clip, spread_from, spread;
     u32 lowest, highest;
-    // Whether ranks stand for the LUTs: each level counts once at most in a tile, whose pixels are fewer than 2^16.
+    // Whether ranks stand for the LUTs: the clip limit is one sample per level, and tiles have
+    // fewer than 2^16 pixels.
     u32 ranked;
 };
 
@@ -26,9 +28,11 @@ struct LevelBits {
     }
 };
 
-// Finds the levels that occur in each picture, and the clipping that follows: `clip`, over all `levels`, or if that is `AUTO` one that depends on
-// the levels (see `Clipping::of_levels` in `crates/equalize/src/clip.rs`). `may_rank`: whether ranks may stand for LUTs. Grid:
-// x = blocks that share a picture, y = pictures. `occurs`: 2048 words of bits for each picture, and `arrived` one; both are zero before.
+// Finds the levels that occur in each picture, and the clipping that follows: `clip`, over all
+// `levels`, or if that is `AUTO` one that depends on the levels (see `Clipping::of_levels` in
+// `crates/equalize/src/clip.rs`). `may_rank` is whether ranks may stand for LUTs. Grid: x = blocks
+// that share a picture, y = pictures. `occurs` has 2048 words of bits for each picture, and
+// `arrived` has one; both are zero before.
 constexpr u32 AUTO = ~0u;
 extern "C" __global__ void __launch_bounds__(1024)
     clippings16(Pictures pictures, u32 clip, u32 levels, u64 area, u32 may_rank, u32* occurs, u32* arrived, Clipping* clippings) {
@@ -80,14 +84,16 @@ extern "C" __global__ void __launch_bounds__(1024)
     clippings[blockIdx.y] = c;
 }
 
-// Makes the LUTs of tiles, one after the other, by a block of 1024 threads. The first `capacity` levels (a multiple of 8) are counted in
-// shared memory; what does not fit there is added to this block's own 65536 counts in `spill`, which are zero before and after.
+// Makes the LUTs of tiles, one after the other, by a block of 1024 threads. The first `capacity`
+// levels (a multiple of 8) are counted in shared memory; the others are added to this block's own
+// 65536 counts in `spill`, which are zero before and after.
 struct TileLuts16 {
     u32 capacity;
     u32* spill;
 
-    // Makes one LUT. Levels from `levels`, a multiple of 4096, on do not occur in the plane and have no entry. Returns whether the LUT is steep:
-    // whether it rises by 64 or more within 16 levels, the first of which is a multiple of 16.
+    // Makes one LUT. Levels from `levels`, a multiple of 4096, on do not occur in the plane and
+    // have no entry. Returns whether the LUT is steep: whether it rises by 64 or more within 16
+    // levels, starting at a multiple of 16.
     __device__ __forceinline__ bool make(const u16* plane, const Tiling& t, u32 order, u32 tile, const Clipping& c, u32 levels, u16* lut) const {
         const u32 bins_a_warp = levels / WARP;
         extern __shared__ u32 tile_words[];
@@ -114,7 +120,7 @@ struct TileLuts16 {
         __threadfence_block();
         spilled = __syncthreads_or(spilled);
 
-        // Each warp owns consecutive levels, of which a lane takes four at a time.
+        // Each warp owns consecutive levels; a lane takes four of them at a time.
         const u32 clip = c.clip ? c.clip : ~0u;
         auto counted = [=](u32 bin) {
             uint4 n = counters.counts(bin);
@@ -173,8 +179,9 @@ struct TileLuts16 {
     }
 };
 
-// Makes one LUT per tile of each picture, unless ranks stand for them, and says which are steep. A picture of one level, of which the clipping
-// says nothing, keeps it. Grid: x = blocks that take tile after tile.
+// Makes one LUT per tile of each picture, unless ranks stand for them, and records which are steep.
+// A picture of one level, for which the clipping is empty, keeps it. Grid: x = blocks that take
+// tile after tile.
 extern "C" __global__ void __launch_bounds__(1024)
     tiles16(Pictures pictures, u32 number, Tiling t, const Clipping* clippings, u32 capacity, u32* spill, u16* luts, u32* steep) {
     const TileLuts16 of_block = {capacity, spill + 65536ull * blockIdx.x};
@@ -193,10 +200,12 @@ extern "C" __global__ void __launch_bounds__(1024)
     }
 }
 
-// Where each level counts once at most, the sum of the counts up to a level is its rank among those that occur. What stands for a LUT is a
-// word for each 16 levels: bits of those that occur, and in the upper half how many occur below.
+// Where each level counts as one at most, the sum of the counts up to a level is its rank among the
+// levels that occur. In place of a LUT there is a word for each 16 levels: bits of those that
+// occur, and in the upper half the number of levels that occur below.
 
-// Makes the ranks of each tile, at the beginning of the place of its LUT. Grid: x = tiles, y = pictures. Block: 256.
+// Makes the ranks of each tile, at the beginning of the place of its LUT. Grid: x = tiles, y =
+// pictures. Block: 256.
 extern "C" __global__ void __launch_bounds__(256) ranks16(Pictures pictures, Tiling t, const Clipping* clippings, u16* luts) {
     constexpr u32 EACH = LevelBits::WORDS / 256;
     __shared__ __align__(16) u32 words[LevelBits::WORDS];
@@ -226,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(256) ranks16(Pictures pictures, Til
     }
 }
 
-// The ranks of a cell's four tiles side by side, from word `first` on.
+// The ranks of a cell's four tiles, interleaved, from word `first` on.
 struct Ranks16 {
     static constexpr bool WHOLE = true;
     const uint4* words;
@@ -247,7 +256,8 @@ struct Ranks16 {
     }
 };
 
-// Maps cell after cell by ranks. Block: x = 32, y = 8. Grid: x = cells, y = pictures. Shared memory: 64 KiB.
+// Maps cell after cell by ranks. Block: x = 32, y = 8. Grid: x = cells, y = pictures. Shared
+// memory: 64 KiB.
 extern "C" __global__ void __launch_bounds__(256, 3)
     rank_cells16(Pictures pictures, Tiling t, const Clipping* clippings, const u16* luts, u32 strength) {
     extern __shared__ uint4 rank_words[];
@@ -278,7 +288,8 @@ extern "C" __global__ void __launch_bounds__(256, 3)
     map_cell<true>(pictures.source<u16>(blockIdx.y), pictures.target<u16>(blockIdx.y), pictures.orders, t, cell, table, strength);
 }
 
-// The four levels that a cell's tiles make of each of `number` levels from `from` on, in 8 bytes. `ALL`: no others occur.
+// The four new levels in a cell's tiles for each of `number` levels from `from` on, in 8 bytes.
+// `ALL`: no other levels occur.
 template <bool ALL> struct Entries16 {
     static constexpr bool WHOLE = ALL;
     const uint2* entries;
@@ -291,8 +302,9 @@ template <bool ALL> struct Entries16 {
     }
 };
 
-// The same for all levels, if no tile's LUT is steep: the levels for each sixteenth, and four times 6 bits to be added for each of its levels,
-// the lower 16 and the upper 8 in arrays of their own.
+// The same for all levels, if no tile's LUT is steep: the levels for each sixteenth, and four times
+// 6 bits to be added for each of its levels, with the lower 16 and the upper 8 bits in separate
+// arrays.
 struct Offsets16 {
     static constexpr bool WHOLE = true;
     static constexpr u32 BYTES = 65536 / 16 * 8 + 65536 * 3;
@@ -334,9 +346,10 @@ struct Offsets16 {
     }
 };
 
-// For tiles that are not small, unless ranks stand for their LUTs. These are in shared memory, `room` bytes of it, side by side as far as they fit;
-// or as offsets; or else the cell is gone through again for the levels beyond. `result` must not be the pictures themselves. Block: x = 32,
-// y = 32. Grid: x = cells, y = pictures.
+// For tiles that are not small, unless ranks stand for their LUTs. These are in shared memory,
+// `room` bytes of it, interleaved as far as they fit; or as offsets; or else the cell is read again
+// for the levels beyond. `result` must not be the pictures themselves. Block: x = 32, y = 32. Grid:
+// x = cells, y = pictures.
 extern "C" __global__ void __launch_bounds__(1024, 1) cells16(
     Pictures pictures, Tiling t, const Clipping* clippings, const u16* luts, const u32* steep, u32 room, u32 strength) {
     extern __shared__ uint2 entries16[];

@@ -1,10 +1,12 @@
-// CLAHE of planes, depth 8. What a picture has in `histograms`, `arrived` and `luts` follows that of the picture before it.
+// CLAHE of planes, depth 8. In `histograms`, `arrived` and `luts`, the data of one picture follow
+// those of another.
 
 #include "batch.cuh"
 #include "clahe.cuh"
 
-// Makes one LUT per tile. Grid: x = tiles * parts; the blocks of a tile share its rows, and the last to finish makes the LUT; y = pictures.
-// `histograms` (256 counts per tile) and `arrived` (one per tile) are zero before and after, and needed only if there are several parts.
+// Makes one LUT per tile. Grid: x = tiles * parts; the blocks of a tile share its rows, and the
+// last to finish makes the LUT; y = pictures. `histograms` (256 counts per tile) and `arrived` (one
+// per tile) are zero before and after, and needed only if there are several parts.
 extern "C" __global__ void __launch_bounds__(512)
     tiles8(Pictures pictures, Tiling t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
     __shared__ uint4 words[256 * 32 / 4];
@@ -37,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(512)
     if (bin < 256) luts[256 * place + bin] = u8(level);
 }
 
-// The same for small tiles: each warp makes one, without waiting for others. Grid: x = as many blocks of 256 threads as tiles take, y = pictures.
+// The same for small tiles: each warp makes one, without waiting for others. Grid: x = as many
+// blocks of 256 threads as tiles take, y = pictures.
 extern "C" __global__ void __launch_bounds__(256) small_tiles8(Pictures pictures, Tiling t, u8* luts) {
     constexpr u32 COPIES = 4;
     __shared__ uint4 words[256 / WARP][256];
@@ -74,7 +77,8 @@ extern "C" __global__ void __launch_bounds__(256) small_tiles8(Pictures pictures
     }
 }
 
-// The levels that a cell's four tiles make of each level, a byte each, in copies interleaved by lane so that fewer lanes access the same bank.
+// The new levels of each level in a cell's four tiles, a byte each, in copies interleaved by lane,
+// which makes fewer lanes access the same bank.
 struct Entries8 {
     static constexpr bool WHOLE = true;
     static constexpr u32 COPIES = 8;
@@ -99,7 +103,8 @@ struct Entries8 {
     }
 };
 
-// Maps cell after cell, for tiles that are not small. Block: x = 32, y = 8. Grid: x = cells * bands, y = pictures.
+// Maps cell after cell, for tiles that are not small. Block: x = 32, y = 8. Grid: x = cells *
+// bands, y = pictures.
 extern "C" __global__ void __launch_bounds__(256, 4) cells8(Pictures pictures, Tiling t, const u8* luts, u32 bands, u32 strength) {
     __shared__ __align__(16) u32 words[Entries8::WORDS];
     const Entries8 table(words);

@@ -1,5 +1,6 @@
-// Batches of colour pictures with a new brightness: luma, with the hue as it is, or the L of L*a*b*. It goes through one LUT, or through planes of
-// its own. Grids: x = blocks that share a picture, y = pictures. Blocks: `THREADS`, or as `planes.cuh` says.
+// Batches of colour pictures with a new brightness: luma, with the hue kept, or the L of L*a*b*. It
+// goes through one LUT, or through planes of its own. Grids: x = blocks that share a picture, y =
+// pictures. Blocks: `THREADS`, or as in `planes.cuh`.
 
 #include "colours.cuh"
 #include "planes.cuh"
@@ -50,7 +51,8 @@ __device__ __forceinline__ void count_lightness(const Pictures& pictures, const 
     copies.add_to(histograms + blockIdx.y * u64(stride));
 }
 
-// Sends the brightness of pictures through LUTs; those of two pictures are `stride` entries apart.
+// Sends the brightness of pictures through LUTs. The LUTs of two pictures are `stride` entries
+// apart.
 template <typename S, int CHANNELS, typename Colouring>
 __device__ __forceinline__ void map_brightness(const Pictures& pictures, const S* lut, u32 stride, const Colouring& colouring) {
     typedef Pack<S, CHANNELS> P;
@@ -89,7 +91,8 @@ __device__ __forceinline__ void map_brightness(const Pictures& pictures, const S
     }
 }
 
-// The LUTs of 8 bits are copied to shared memory; those of 16 bits have no room there beside what is exchanged.
+// The LUTs of 8 bits are copied to shared memory; it has no room for those of 16 bits in addition
+// to exchanged packs.
 template <int CHANNELS> __device__ __forceinline__ void map_hue8(const Pictures& pictures, const u8* luts, u32 stride, u32 highest) {
     __shared__ u8 lut[256];
     lut[threadIdx.x] = luts[blockIdx.y * u64(stride) + threadIdx.x];
@@ -123,7 +126,7 @@ __device__ __forceinline__ void map_lightness(const Pictures& pictures, const u8
 COLOURS(rgb, 3)
 COLOURS(rgba, 4)
 
-// Luma goes into planes in the same way as where colours change by as much: `planes.cu` has that.
+// Luma is extracted into planes as for colours that change by as much: `planes.cu` does that.
 #define HUE(NAME, BITS, CHANNELS)                                                                                            \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
         insert_hue##BITS##_##NAME(Pictures pictures, u##BITS* planes, u64 plane_pitch, u32 highest) {                        \

@@ -1,10 +1,13 @@
-// How the colours of a pixel follow from a new brightness. Each colouring has `of`, the brightness that is equalized, and `change`, which gives a
-// pixel, of colours and perhaps alpha, a new one. Exact integers, so the bytes are those of the CPU: see `crates/equalize/src/hue.rs` and `lab.rs`.
+// The rules by which the colours of a pixel follow from a new brightness. Each colouring has `of`,
+// the brightness that is equalized, and `change`, which gives a pixel, of colours and perhaps
+// alpha, a new one. The integers are exact, with the bytes of the CPU: see
+// `crates/equalize/src/hue.rs` and `lab.rs`.
 
 #pragma once
 #include "batch.cuh"
 
-// Integers that hold twice a product of a sample, and a difference of 65536 times a sample, or that modulo their range.
+// Integers that hold twice a product of a sample, and a difference of 65536 times a sample, or that
+// modulo their range.
 template <typename S> struct Wide;
 template <> struct Wide<u8> {
     typedef u32 Unsigned;
@@ -15,9 +18,10 @@ template <> struct Wide<u16> {
     typedef i64 Signed;
 };
 
-// Luma, with what the colours differ from it by scaled by as much, as far as the range and `MOST_CHROMA` allow, and less where it is dark.
+// Luma, with the differences of the colours from it scaled by the ratio of lumas, as far as the
+// range and `MOST_CHROMA` allow, and less where it is dark.
 template <typename S> struct Hue {
-    // `OFFSET` is of 256 levels.
+    // `OFFSET` is in levels of 256.
     static constexpr u32 MOST_CHROMA = 4, OFFSET = 4;
     u32 highest;
 
@@ -31,18 +35,18 @@ template <typename S> struct Hue {
         // Only a LUT with entries above the highest level needs the limit.
         const U k = min(to, highest), above = highest - k, exact = 19595u * pixel[0] + 38470u * pixel[1] + 7471u * pixel[2];
         const U room = (U(max(max(pixel[0], pixel[1]), pixel[2])) << 16) - exact;
-        // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
+        // The ratio with an offset is the lesser of the two where luma grows.
         const U offset = (k << 16) > exact ? max(OFFSET * highest / 255, 1u) : 0;
         const U lighter = k + offset, old = exact + (offset << 16);
         const bool is_darker = lighter * room < above * old;
         U n = is_darker ? lighter : above, d = is_darker ? old : room;
-        // Of gray pixels, whose factor is of no consequence, the denominator may be 0.
+        // The denominator may be 0 for gray pixels, for which the factor has no effect.
         if (n * (65536 / MOST_CHROMA) >= d) n = MOST_CHROMA, d = 65536;
         const float factor = __fdividef(float(n), float(d));
 #pragma unroll
         for (int c = 0; c < 3; ++c) {
             const U apart = (U(pixel[c]) << 16) - exact;
-            // The estimate is off by one at most, so what is left tells which, in as many bits.
+            // The estimate is off by at most one; the remainder shows by which, in as many bits.
             const I estimate = __float2int_rn(__fmul_rn(float(I(apart)), factor));
             const I left = I(2 * (apart * n - d * U(estimate)) + d);
             pixel[c] = u32(k + U(left < 0 ? estimate - 1 : U(left) >= 2 * d ? estimate + 1 : estimate));
@@ -50,7 +54,7 @@ template <typename S> struct Hue {
     }
 };
 
-// The tables of L*a*b* that reading takes.
+// The tables for reading L*a*b*.
 struct LightnessTables {
     // Linear light of a sample, in units of 1/2040.
     u16 light[256];
@@ -58,19 +62,19 @@ struct LightnessTables {
     u16 root[2048];
 };
 
-// All tables of L*a*b*. Mirrors `Packed` in `crates/equalize/src/lab.rs`.
+// All tables of L*a*b*. Mirrors `PACKED` in `crates/equalize/src/lab.rs`.
 struct LabTables {
     LightnessTables reading;
     // Y of a lightness, and its root, both in units of 1/16384.
     u16 y[256], root_of_y[256];
-    // The sample of linear light, which is in units of 1/4096.
+    // The sample of linear light in units of 1/4096.
     u8 of_light[4096];
 };
 
 // Rounds a value in units of 1/32768.
 __device__ __forceinline__ u32 lab_level(int value) { return clamped<u8>((value + 16384) >> 15); }
 
-// Returns the value whose root this is; both are in units of 1/16384.
+// Returns the value for a root; both are in units of 1/16384.
 __device__ __forceinline__ int of_root(int root) { return root <= 3390 ? root * 108 / 841 - 290 : (((root * root) >> 14) * root) >> 14; }
 
 // L of L*a*b*, to the bytes of OpenCV.
@@ -80,14 +84,15 @@ struct Lightness {
     template <int CHANNELS> __device__ __forceinline__ u32 of(const u32 (&pixel)[CHANNELS]) const {
         return lab_level(296 * root(pixel, 871, 2929, 296) - 1336934);
     }
-    // Returns the root of X, Y or Z, relative to white, given what red, green and blue give to it, in units of 1/4096.
+    // Returns the root of X, Y or Z, relative to white. The weights are the shares of red, green
+    // and blue in it, in units of 1/4096.
     template <int CHANNELS> __device__ __forceinline__ int root(const u32 (&pixel)[CHANNELS], int of_red, int of_green, int of_blue) const {
         const int value = of_red * tables.light[pixel[0]] + of_green * tables.light[pixel[1]] + of_blue * tables.light[pixel[2]];
         return tables.root[(value + 2048) >> 12];
     }
 };
 
-// The same, with a and b as they were where it is new.
+// The same, with a and b kept for a new L.
 struct Lab {
     const LabTables& tables;
 

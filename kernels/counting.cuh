@@ -1,9 +1,11 @@
-// Counting: which values are counted, and counters in shared memory. Pixels whose alpha is 0 are not counted.
+// Counting: the counted values, and counters in shared memory. Pixels with an alpha of 0 are not
+// counted.
 
 #pragma once
 #include "common.cuh"
 
-// Returns the value of pixel `p` of a pack that is counted in plane `plane`: that channel, or gray, or luma.
+// Returns the value of pixel `p` of a pack that is counted in plane `plane`: that channel, or gray,
+// or luma.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
 __device__ __forceinline__ u32 key(const Pack<S, CHANNELS>& pack, int p, int plane) {
     const int at = p * CHANNELS;
@@ -20,8 +22,9 @@ __device__ __forceinline__ u32 key(const S* pixel, int plane, u32 from = NATIVE)
     return sample(plane);
 }
 
-// Depth 8: a block's counters in shared memory and, once these have been added up, LUT entries, in copies interleaved by lane. With 32 copies, no two
-// lanes of a warp ever access the same bank, whatever the data; where shared memory has no room for that many, a few lanes may. `copies`: a power of 2
+// Depth 8: a block's counters in shared memory and, once these have been added up, LUT entries, in
+// copies interleaved by lane. With 32 copies, no two lanes of a warp ever access the same bank, for
+// any data; if shared memory has no room for that many, a few lanes may. `copies`: a power of 2
 // from 4 on.
 struct Copies8 {
     uint4* memory;
@@ -37,7 +40,8 @@ struct Copies8 {
         for (u32 i = threadIdx.x; i < vectors(); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
         __syncthreads();
     }
-    // Returns the sum of a counter's copies: the threads that access the same banks together begin at different ones.
+    // Returns the sum of a counter's copies: the threads that access the same banks together begin
+    // at different ones.
     __device__ __forceinline__ u32 count(u32 entry) const {
         const u32 last = copies / 4 - 1, first = entry * (copies / 4);
         u32 sum = 0;
@@ -53,7 +57,7 @@ struct Copies8 {
             if (sum) atomicAdd(histograms + entry, sum);
         }
     }
-    // Makes them the entries of `luts`, which are in shared memory too.
+    // Sets them to the entries of `luts`, which are in shared memory too.
     __device__ __forceinline__ void set(const u8* luts) const {
         const u32 shift = __ffs(copies / 4) - 1;
         for (u32 i = threadIdx.x; i < vectors(); i += blockDim.x) {
@@ -64,9 +68,9 @@ struct Copies8 {
     }
 };
 
-// 16-bit counters, two to a word, for `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory. `settle`, called by
-// the whole block, moves counts of 2^13 or more to `histogram`; so between two calls the block may add `BETWEEN` before a counter could
-// reach 2^16.
+// 16-bit counters, two to a word, for `range` levels from `from` on: 65536 of them fit into 128 KiB
+// of shared memory. `settle`, called by the whole block, moves counts of 2^13 or more to
+// `histogram`: between two calls the block may add `BETWEEN` before a counter could reach 2^16.
 struct HalfCounters {
     static constexpr u32 BETWEEN = 65535 - 8191;
     u32* words;
@@ -80,12 +84,14 @@ struct HalfCounters {
     __device__ __forceinline__ void add(u32 level, u32 times) const {
         if (level - from < range) add_within(level - from, times);
     }
-    // Two counters a word: the address is twice the even number, and an odd one adds to the upper half.
+    // Two counters a word: the address is twice the even number, and an odd one adds to the upper
+    // half.
     __device__ __forceinline__ void add_within(u32 at, u32 times) const {
         const u32 address = SharedWords(words, 1).address(2 * (at & ~1u)), amount = times + (at & 1) * (65535 * times);
         asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(amount) : "memory");
     }
-    // A pack with pixels of only one level is added at once, so that flat regions do not queue for one counter.
+    // A pack with pixels of only one level is added at once, to keep flat regions from queuing for
+    // one counter.
     template <int CHANNELS, bool BY_CHANNEL>
     __device__ __forceinline__ void add_pack(const Pack<u16, CHANNELS>& pack, int plane) const {
         constexpr int PIXELS = Pack<u16, CHANNELS>::PIXELS;
@@ -108,7 +114,7 @@ struct HalfCounters {
         const uint2 v = *reinterpret_cast<const uint2*>(words + at / 2);
         return make_uint4(v.x & 0xffff, v.x >> 16, v.y & 0xffff, v.y >> 16);
     }
-    // Returns whether this thread moved any.
+    // Returns whether this thread moved any counts.
     __device__ __forceinline__ bool settle() const {
         bool moved = false;
         __syncthreads();
@@ -127,8 +133,8 @@ struct HalfCounters {
         __syncthreads();
         return moved;
     }
-    // Adds all counts to `histogram`; the 32 words of a warp go out as two runs of 32 neighbouring counts. Blocks that finish together
-    // start at different places.
+    // Adds all counts to `histogram`; the 32 words of a warp go out as two runs of 32 neighbouring
+    // counts. Blocks that finish together start at different places.
     __device__ __forceinline__ void move_all() const {
         __syncthreads();
         const u32 lane = threadIdx.x % WARP, size = range / 2, turn = blockIdx.x * blockDim.x % size;

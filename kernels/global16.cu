@@ -1,8 +1,10 @@
-// Batches of pictures with one LUT for a plane, depth 16; and counts made into running sums and bins, which both depths need.
+// Batches of pictures with one LUT for a plane, depth 16; and counts made into running sums and
+// bins, which both depths need.
 
 #include "batch.cuh"
 
-// Counts a pack of gray pixels where there is a counter for every level. A pack of only one level is counted at once.
+// Counts a pack of gray pixels where there is a counter for every level. A pack of only one level
+// is counted at once.
 template <int CHANNELS> __device__ __forceinline__ void count_gray(const HalfCounters& counters, const Pack<u16, CHANNELS>& pack) {
     const u32 first = pack.word(0);
     bool flat = __byte_perm(first, 0, 0x1032) == first;
@@ -64,9 +66,10 @@ __device__ __forceinline__ bool count_plane16(const Pictures& pictures, u32 pict
     return moved;
 }
 
-// Counts the planes of each picture. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as shared
-// memory holds); z = planes, picture by picture. `mask`: as for `count8`. `histograms`: 65536 counts for each plane; those of two
-// pictures are `stride` counts apart.
+// Counts the planes of each picture. Grid: x = blocks that share the pixels; y = ranges of `range`
+// levels (a multiple of 8, as many as shared memory holds); z = planes, picture by picture. `mask`:
+// as for `count8`. `histograms`: 65536 counts for each plane; the counts of two pictures are
+// `stride` counts apart.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride, u32 range) {
     constexpr u32 PLANES = BY_CHANNEL ? 3 : 1;
@@ -78,7 +81,8 @@ __device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask
     counters.move_all();
 }
 
-// Counts the last of `channels` channels, whatever it is. Where a warp's pixels agree, they are counted at once.
+// Counts the last of `channels` channels, even if it is no alpha. Equal pixels of a warp are
+// counted at once.
 extern "C" __global__ void __launch_bounds__(1024) count_alpha16(
     Pictures pictures, u32 channels, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride) {
     const u16* alpha = pictures.source<u16>(blockIdx.y) + channels - 1;
@@ -98,8 +102,8 @@ extern "C" __global__ void __launch_bounds__(1024) count_alpha16(
     }
 }
 
-// Running sums of planes of 65536 counts take two launches: `sums` adds up each 1024 of them, and `running` adds on.
-// Grid: x = 64, y = planes. Block: 1024.
+// Running sums of planes of 65536 counts take two launches: `sums` adds up each 1024 of them, and
+// `running` adds on. Grid: x = 64, y = planes. Block: 1024.
 extern "C" __global__ void __launch_bounds__(1024) sums(const u64* histograms, u64* of_blocks) {
     __shared__ u64 scratch[WARP];
     const u64 all = block_sum(histograms[blockIdx.y * 65536ull + blockIdx.x * 1024 + threadIdx.x], scratch);
@@ -112,8 +116,8 @@ extern "C" __global__ void __launch_bounds__(1024) running(const u64* histograms
     running[at] = before + block_scan(histograms[at], scratch);
 }
 
-// Sums the histograms of all pictures and their running sums, for 256 levels: those of a reference. Block: 256. Grid: planes, which
-// follow one another in a picture.
+// Sums the histograms of all pictures and their running sums, for 256 levels: those of a reference.
+// Block: 256. Grid: planes, which follow one another in a picture.
 extern "C" __global__ void __launch_bounds__(256) running8(const u64* histograms, u64* running) {
     __shared__ u64 sums[256];
     sums[threadIdx.x] = histograms[blockIdx.x * 256 + threadIdx.x];
@@ -132,8 +136,9 @@ extern "C" __global__ void __launch_bounds__(256) total(const u32* histograms, u
     total[i] = sum;
 }
 
-// Makes the counts that LUTs follow from: the sum of `added` planes that follow one another, cut to a `share` of their samples in millionths
-// (ALL cuts no count), for each of `copies` planes. Grid: x = planes that are made. Block: 1024.
+// Prepares counts for LUTs: the sum of `added` consecutive planes, capped at a `share` of their
+// samples in millionths (ALL caps no count), for each of `copies` planes. Grid: x = resulting
+// planes. Block: 1024.
 template <typename C> __device__ __forceinline__ void prepare(const C* histograms, u32 added, u32 copies, u32 levels, u32 share, u64* prepared) {
     constexpr u64 ALL = Curve::ALL;
     __shared__ u64 scratch[WARP];
@@ -159,9 +164,9 @@ extern "C" __global__ void __launch_bounds__(1024) prepare_sums(
     prepare(histograms, added, copies, levels, share, prepared);
 }
 
-// Makes the table that lifts each plane before the method, and with `mapped` the counts of the levels that it gives. `number`: how many levels there
-// are; `share`: of the range, in thousandths; `low` and `high`: of the samples, as in `Rule`. See `crates/equalize/src/exposure.rs`. Grid:
-// x = planes. Block: 1024.
+// Makes the exposure table of each plane, and with `mapped` the counts of its levels. `number` is
+// the number of levels; `share` is of the range, in thousandths; `low` and `high` are of the
+// samples, as in `Rule`. See `crates/equalize/src/exposure.rs`. Grid: x = planes. Block: 1024.
 template <typename S, typename C>
 __device__ __forceinline__ void expose(const C* histograms, u32 number, u32 share, u32 low, u32 high, S* tables, u64* mapped) {
     constexpr u32 L = levels<S>(), EACH = (L + 1023) / 1024, BRIGHTER = 3;
@@ -196,7 +201,8 @@ __device__ __forceinline__ void expose(const C* histograms, u32 number, u32 shar
     }
 }
 
-// Sends levels through the table that exposes them and then the LUT of those levels, as far as `strength` says. Grid: x = planes. Block: 1024.
+// Composes exposure tables with LUTs of exposed levels, at a strength. Grid: x = planes. Block:
+// 1024.
 template <typename S> __device__ __forceinline__ void compose(const S* tables, const S* luts, u32 strength, S* composed) {
     const u64 first = u64(blockIdx.x) * levels<S>();
     for (u32 i = threadIdx.x; i < levels<S>(); i += blockDim.x) {
@@ -221,7 +227,7 @@ template <typename S> __device__ __forceinline__ void compose(const S* tables, c
 EXPOSE(8)
 EXPOSE(16)
 
-// Shares the `levels` levels of each plane among `bins` bins. Grid: y = planes.
+// Divides the `levels` levels of each plane among `bins` bins. Grid: y = planes.
 extern "C" __global__ void __launch_bounds__(256) bins(const u32* histograms, u32 levels, u32 bins, u64* binned) {
     const u32 bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= bins) return;
@@ -242,7 +248,8 @@ template <> struct Several<u32> {
     __device__ __forceinline__ static u64 sum(const uint4& n) { return u64(n.x) + n.y + n.z + n.w; }
 };
 
-// The counts of one plane, by a block of 1024 threads, each of which knows the sum of 64 levels and of all below.
+// The counts of one plane, for a block of 1024 threads. Each knows the sum of 64 levels and of all
+// levels below.
 template <typename C> struct ByBlock {
     static constexpr u32 EACH = 64;
     const C* counts;
@@ -255,7 +262,8 @@ template <typename C> struct ByBlock {
         for (u32 i = 0; i < EACH * sizeof(C) / sizeof(Words); ++i) own += Several<C>::sum(words[i]);
         before = block_scan(own, scratch) - own;
     }
-    // Finds the lowest level whose running sum is such that `reached` holds; the highest if it holds for none.
+    // Finds the lowest level with a running sum for which `reached` holds, or the highest level if
+    // there is no such level.
     template <typename Reached> __device__ __forceinline__ Found operator()(Reached reached) const {
         __shared__ Found of_thread, found;
         __syncthreads();
@@ -277,8 +285,9 @@ template <typename C> struct ByBlock {
     }
 };
 
-// Makes the LUT of each plane from its counts. Grid: x = blocks that share a LUT's 16 parts, y = planes in all, of which `planes` follow one another
-// in a picture. Block: 1024. Each block sums up all counts: reading 256 KiB from the L2 cache costs less than another launch.
+// Makes the LUT of each plane from its counts. Grid: x = blocks that share a LUT's 16 parts, y =
+// all planes; a picture has `planes` consecutive ones. Block: 1024. Each block sums up all counts:
+// reading 256 KiB from the L2 cache costs less than another launch.
 template <typename C> __device__ __forceinline__ void luts16(const C* histograms, const Rule& rule, u32 planes, u16* luts) {
     constexpr u32 PARTS = 16, LEVELS = 65536 / PARTS;
     __shared__ u64 scratch[WARP];
@@ -309,7 +318,8 @@ extern "C" __global__ void __launch_bounds__(1024) luts16_of_sums(const u64* his
     luts16(histograms, rule, planes, luts);
 }
 
-// Sends pictures through LUTs; those of two pictures are `stride` entries apart. Grid: x = blocks that share a picture, y = pictures.
+// Sends pictures through LUTs. The LUTs of two pictures are `stride` entries apart. Grid: x =
+// blocks that share a picture, y = pictures.
 template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE>
 __device__ __forceinline__ void map16(const Pictures& pictures, u32 picture, const u16* luts, uint4* stage) {
     typedef Pack<u16, CHANNELS> P;
@@ -349,14 +359,14 @@ __device__ __forceinline__ void map16(const Pictures& pictures, u32 picture, con
     }
 }
 
-// The count of the lowest level that occurs, where it is known.
+// The count of the lowest level that occurs, if known.
 struct FirstFound {
     u64 count;
     template <typename Reached> __device__ __forceinline__ Found operator()(Reached) const { return {0, count}; }
 };
 
-// Equalizes pictures that are small, but many: a block counts a picture, makes its LUT, and sends it through. `spill`: 65536 counts for each
-// picture, zero before and after.
+// Equalizes pictures that are small, but many: a block counts a picture, makes its LUT, and sends
+// it through. `spill`: 65536 counts for each picture, zero before and after.
 template <int CHANNELS> __device__ __forceinline__ void equalize16(const Pictures& pictures, u32 strength, u32* spill) {
     extern __shared__ u32 words[];
     __shared__ uint4 stage[stage_vectors<CHANNELS>()];
@@ -367,7 +377,7 @@ template <int CHANNELS> __device__ __forceinline__ void equalize16(const Picture
     if (threadIdx.x == 0) lowest = 65535, first = 0;
     const bool moved = __syncthreads_or(count_plane16<CHANNELS, false>(pictures, picture, 0, nullptr, counters, stage));
 
-    // Each warp owns consecutive levels, of which a lane takes four at a time.
+    // Each warp owns consecutive levels; a lane takes four of them at a time.
     const u32 bins_a_warp = 65536 / (blockDim.x / WARP);
     const u32 from = threadIdx.x / WARP * bins_a_warp + 4 * lane, end = from - 4 * lane + bins_a_warp;
     auto counted = [=](u32 bin) {
@@ -426,7 +436,7 @@ EQUALIZE16(gray, 1)
 EQUALIZE16(gray_alpha, 2)
 EQUALIZE16(rgb_luma, 3)
 EQUALIZE16(rgba_luma, 4)
-// The only LUT of a picture in 128 KiB of shared memory, on GPUs that have as much.
+// The only LUT of a picture in 128 KiB of shared memory, on GPUs that have this much.
 #define GLOBAL16_SHARED(NAME, CHANNELS)                                                                                      \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
         map16_shared_##NAME(Pictures pictures, const u16* luts, u32 stride) {                                          \

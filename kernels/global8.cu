@@ -1,4 +1,5 @@
-// Global equalization, depth 8. A picture is counted and mapped in parts, each by a block at a time.
+// Global equalization, depth 8. A picture is counted and mapped in parts, each by a block at a
+// time.
 
 #include "batch.cuh"
 
@@ -7,8 +8,9 @@ constexpr u32 EQUALIZING = 512, BLOCKS = 2;
 
 __device__ __forceinline__ u32 looked_up(const Copies8& copies, u32 plane, u32 level) { return copies.plane(plane)[level]; }
 
-// A part of a picture: 16-byte words that begin at multiples of 16 bytes both where they are read and where they are written, and single pixels before
-// and behind those of the whole picture. In a round, each thread takes `AT_ONCE` words, and each warp words that follow one another, lane by lane.
+// A part of a picture: 16-byte words that begin at multiples of 16 bytes both in the source and in
+// the target, and single pixels before and after those of the whole picture. In a round, each
+// thread takes `AT_ONCE` words, and each warp takes consecutive words, lane by lane.
 template <int CHANNELS> struct Part8 {
     typedef Pack<u8, CHANNELS> P;
     static constexpr u32 AT_ONCE = CHANNELS == 3 ? 3 : 4, ROUND = EQUALIZING * AT_ONCE;
@@ -16,7 +18,7 @@ template <int CHANNELS> struct Part8 {
     u8* results;
     Run<u8, CHANNELS> run;
     u32 number, parts;
-    // This thread's first word of the round, and how many words of the part there are from there on.
+    // This thread's first word of the round, and the number of words of the part from there on.
     const uint4* from;
     uint4* to;
     int left;
@@ -35,7 +37,8 @@ template <int CHANNELS> struct Part8 {
     __device__ __forceinline__ bool has_round() const { return left + int(threadIdx.x % WARP) > 0; }
     __device__ __forceinline__ void next_round() { from += ROUND, to += ROUND, left -= ROUND; }
     __device__ __forceinline__ bool has(u32 k) const { return left > int(k * WARP); }
-    // Loads word `k` of this round or, if it is `next`, of the one that follows. `once`: nothing reads it again.
+    // Loads word `k` of this round or, if it is `next`, of the following one. `once`: it is not
+    // read again.
     __device__ __forceinline__ void load(uint4& word, u32 k, bool next, bool once) const {
         const u32 at = k * WARP + (next ? ROUND : 0);
         if (left > int(at)) word = once ? __ldcs(from + at) : __ldcg(from + at);
@@ -78,8 +81,8 @@ template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void count_p
     }
 }
 
-// How the words of a round are counted or mapped, while those of the next one are loaded. `stage`: 96 vectors of shared memory for each warp, for
-// luma of RGB alone.
+// The way in which the words of a round are counted or mapped, while those of the next one are
+// loaded. `stage`: 96 vectors of shared memory for each warp, only for luma of RGB.
 //
 // Whole pixels in each word:
 template <int CHANNELS, bool BY_CHANNEL> struct Reader8 {
@@ -105,7 +108,8 @@ template <int CHANNELS, bool BY_CHANNEL> struct Reader8 {
     }
 };
 
-// RGB by channel: the first sample of a lane's word `k` is of channel `lane + 2 * k`, and the rest follow in turn.
+// RGB by channel: the first sample of a lane's word `k` is of channel `lane + 2 * k`, and the rest
+// follow in turn.
 template <> struct Reader8<3, true> {
     typedef Part8<3> Part;
     SharedWords of[3];
@@ -136,7 +140,7 @@ template <> struct Reader8<3, true> {
     }
 };
 
-// Luma of RGB: a warp's words are exchanged so that each lane has a pack.
+// Luma of RGB: a warp's words are exchanged to give each lane a pack.
 template <> struct Reader8<3, false> {
     typedef Part8<3> Part;
     const Copies8& copies;
@@ -165,7 +169,8 @@ template <> struct Reader8<3, false> {
 
 template <int CHANNELS> using Words8 = uint4[Part8<CHANNELS>::AT_ONCE];
 
-// Counts a part whose first words are in `words`. `mask`: null, or a byte for each pixel of the picture, 0 for those that do not count.
+// Counts a part with its first words in `words`. `mask`: null, or a byte for each pixel of the
+// picture, 0 for pixels that do not count.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void count_part(
     Part8<CHANNELS>& part, Words8<CHANNELS>& words, const Copies8& copies, uint4* stage, const u8* mask = nullptr) {
@@ -181,7 +186,7 @@ __device__ __forceinline__ void count_part(
     for (; part.has_round(); part.next_round()) reader.count(part, words);
 }
 
-// Sends a part whose first words are in `words` through LUTs, which are in shared memory.
+// Sends a part with its first words in `words` through LUTs, which are in shared memory.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void map_part(Part8<CHANNELS>& part, Words8<CHANNELS>& words, const Copies8& copies, uint4* stage, const u8* luts) {
     const Reader8<CHANNELS, BY_CHANNEL> reader(copies, stage);
@@ -190,9 +195,10 @@ __device__ __forceinline__ void map_part(Part8<CHANNELS>& part, Words8<CHANNELS>
     for (; part.has_round(); part.next_round()) reader.map(part, words);
 }
 
-// Makes LUTs from counts: each 256 threads of a block make one, thread `i` of them the entry of level `i`, whose `count` it passes. `plane`: its
-// number among those with a reference. `wanted`: whether these threads make one, as at most the first `AT_ONCE` times 256 may. Called by all
-// threads of the block.
+// Makes LUTs from counts. Each 256 threads of a block make one: thread `i` of them makes the entry
+// of level `i` from its `count`. `plane`: its number among those with a reference. `wanted`:
+// whether these threads make one; at most the first `AT_ONCE` times 256 may. Called by all threads
+// of the block.
 template <int AT_ONCE> __device__ __forceinline__ u32 made_level8(const Rule& rule, u64 count, u32 plane, bool wanted) {
     __shared__ u64 of_warp[WARP], sums[AT_ONCE * 256];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -220,7 +226,8 @@ template <u32 PLANES> __device__ __forceinline__ void make_luts8(const Rule& rul
     }
 }
 
-// Makes a LUT of the counts of each plane. Grid: x = planes in all, of which `planes` follow one another in a picture. Block: 256.
+// Makes a LUT from the counts of each plane. Grid: x = all planes; a picture has `planes`
+// consecutive ones. Block: 256.
 template <typename C> __device__ __forceinline__ void luts8(const C* histograms, const Rule& rule, u32 planes, u8* luts) {
     const u64 at = blockIdx.x * 256ull + threadIdx.x;
     luts[at] = u8(made_level8<1>(rule, histograms[at], blockIdx.x % planes, true));
@@ -232,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(256) luts8_of_sums(const u64* histo
     luts8(histograms, rule, planes, luts);
 }
 
-// Counts the last of `channels` channels, whatever it is.
+// Counts the last of `channels` channels, even if it is no alpha.
 extern "C" __global__ void __launch_bounds__(1024) count_alpha8(
     Pictures pictures, u32 channels, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride) {
     __shared__ uint4 memory[256 * 32 / 4];
@@ -246,14 +253,17 @@ extern "C" __global__ void __launch_bounds__(1024) count_alpha8(
     copies.add_to(histograms + blockIdx.y * u64(stride));
 }
 
-// How `equalize8` shares out pictures. A block takes one unit after another, in the order of their tickets: units count a part of a picture or map
-// one. A unit that maps waits until its picture is counted, which other blocks do already, as those units have lower tickets. So no unit waits for
-// one that has not begun, however few blocks run at once.
+// The division of pictures among the blocks of `equalize8`. A block takes one unit after another,
+// in the order of their tickets: units count a part of a picture or map one. A unit that maps waits
+// until its picture is counted, which other blocks do already, as those units have lower tickets.
+// Hence no unit waits for one that has not begun, however few blocks run at once.
 struct Tickets {
-    // Pictures; parts of each; how many units that count go before the first that maps, besides those of a picture.
+    // Pictures; parts of each; the lead: the number of counting units before the first mapping one,
+    // in addition to those of a picture.
     u32 number, parts, lead;
     u32 copies;
-    // Zero before: the tickets taken; for each picture, the parts that have been counted, and its histograms.
+    // Zero before: the tickets taken; for each picture, the number of parts that have been counted,
+    // and its histograms.
     u32* taken;
     u32* counted;
     u32* counts;
@@ -276,7 +286,7 @@ struct Unit8 {
             number = counts ? ahead + k / 2 : k < 2 * rest ? k / 2 : k - rest;
         }
         picture = number / t.parts, part = number % t.parts;
-        // What was counted last is mapped first, since the L2 cache still holds it.
+        // The part counted last is mapped first, since the L2 cache still holds it.
         if (!counts) part = t.parts - 1 - part;
     }
 };
@@ -318,7 +328,8 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
         }
         if (is_first) box = following;
         __syncthreads();
-        // The first words of the next part are on their way while the counts of this one are added up.
+        // The first words of the next part are on their way while the counts of this one are added
+        // up.
         ticket = box;
         unit = Unit8(t, ticket);
         part = Part8<CHANNELS>(pictures, unit.picture, unit.part, t.parts);
@@ -332,7 +343,8 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
     }
 }
 
-// Counts the planes of pictures, whose masks are `mask_pitch` bytes apart and whose histograms `stride` counts.
+// Counts the planes of pictures. Masks are `mask_pitch` bytes apart, and histograms `stride`
+// counts.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void count8(const Pictures& pictures, u32 copies, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride) {
     extern __shared__ uint4 memory[];
@@ -345,7 +357,8 @@ __device__ __forceinline__ void count8(const Pictures& pictures, u32 copies, con
     counters.add_to(histograms + blockIdx.y * u64(stride));
 }
 
-// Sends pictures through LUTs that `make`, called by all threads, writes to its argument, from the last part to the first, as in `Unit8`.
+// Sends pictures through LUTs, from the last part to the first, as in `Unit8`. `make`, called by
+// all threads, writes the LUTs to its argument.
 template <int CHANNELS, bool BY_CHANNEL, typename Make>
 __device__ __forceinline__ void map8_by(const Pictures& pictures, u32 copies, Make make) {
     extern __shared__ uint4 memory[];
@@ -367,14 +380,15 @@ __device__ __forceinline__ void map8(const Pictures& pictures, u32 copies, const
     });
 }
 
-// Sends a picture through the LUTs that follow from its counts. `next`: the counts of the next picture, which are zeroed.
+// Sends a picture through the LUTs that follow from its counts. `next`: the counts of the next
+// picture, which are zeroed.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void apply8(const Pictures& pictures, u32 copies, const Rule& rule, const u32* counts, u32* next) {
     for (u32 i = u32(thread_of_grid()); i < 3 * 256; i += u32(threads_of_grid())) next[i] = 0;
     map8_by<CHANNELS, BY_CHANNEL>(pictures, copies, [&](u8* luts) { make_luts8<BY_CHANNEL ? 3 : 1>(rule, counts, luts); });
 }
 
-// Grids of those that do not take tickets: x = parts, y = pictures.
+// Grids of kernels without tickets: x = parts, y = pictures.
 #define GLOBAL8(NAME, CHANNELS, BY_CHANNEL)                                                                                  \
     extern "C" __global__ void __launch_bounds__(EQUALIZING, BLOCKS) equalize8_##NAME(Pictures pictures, Rule rule, Tickets t) { \
         equalize8<CHANNELS, BY_CHANNEL>(pictures, rule, t);                                                                  \

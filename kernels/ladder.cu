@@ -1,7 +1,9 @@
-// The ladder of `histeqd bench`: the ways in which others have equalized pictures on GPUs, each as published, but without the data races.
-// Only the bench runs these; histeqd's own kernels are in the other files.
+// The ladder of `histeqd bench`: other ways of equalizing pictures on GPUs.
 //
-// Unless a kernel says otherwise: depth 8, one pixel per thread, one-dimensional blocks of 256 threads.
+// Each is as published, but without the data races. Only the bench runs these; histeqd's own
+// kernels are in the other files.
+//
+// Unless noted otherwise: depth 8, one pixel per thread, one-dimensional blocks of 256 threads.
 
 #include "clahe.cuh"
 
@@ -59,7 +61,8 @@ extern "C" __global__ void ladder_count_replicated(const u8* pixels, u32 count, 
     atomicAdd(&counts[threadIdx.x], sum_of_copies(copies));
 }
 
-// ---- The LUT, by one block. The running sum as published: each level adds the sum that stands 1, 2, 4, ... levels below.
+// ---- The LUT, by one block. The running sum is as published: each level adds the sum of the
+// level 1, 2, 4, ... below.
 
 extern "C" __global__ void ladder_lut(const u32* counts, u32* lut) {
     __shared__ u32 running[BINS];
@@ -108,9 +111,11 @@ extern "C" __global__ void ladder_apply_texture(const u8* pixels, u8* out, u32 c
     if (here() < count) out[here()] = u8(tex1Dfetch<u32>(lut, int(pixels[here()])));
 }
 
-// ---- CLAHE of pictures that the tiles divide evenly. One block per tile; for the interpolation, 16 x 16 threads with one pixel each.
+// ---- CLAHE of pictures that the tiles divide evenly. One block per tile; for the interpolation,
+// 16 x 16 threads with one pixel each.
 
-// Counts the block's tile, in one histogram per warp. Returns the count of the level with this thread's index.
+// Counts the block's tile, in one histogram per warp. Returns the count of the level with this
+// thread's index.
 __device__ __forceinline__ u32 count_tile(const u8* pixels, const Tiling& t, u32 (*copies)[BINS]) {
     clear_copies(copies);
     u32* own = copies[threadIdx.x / WARP];
@@ -126,8 +131,8 @@ extern "C" __global__ void ladder_tile_counts(const u8* pixels, Tiling t, u32* c
     counts[blockIdx.x * BINS + threadIdx.x] = count_tile(pixels, t, copies);
 }
 
-// Histogram, clipping, running sum and LUT in one kernel. `luts`: one LUT per tile. `layers`: the same entries, those of all tiles for
-// level 0, then for level 1, and so on.
+// Histogram, clipping, running sum and LUT in one kernel. `luts`: one LUT per tile. `layers`: the
+// same entries, for level 0 in all tiles, then for level 1, and so on.
 extern "C" __global__ void ladder_tile_luts(const u8* pixels, Tiling t, u8* luts, u8* layers) {
     __shared__ u32 copies[WARPS][BINS];
     __shared__ u32 scratch[WARP];
@@ -172,8 +177,9 @@ extern "C" __global__ void ladder_interpolate_texture(const u8* pixels, u8* out,
     out[at.index(t)] = interpolated(at, t, [=](u32 tile) { return tex1Dfetch<u32>(luts, int(tile * BINS + level)); });
 }
 
-// The texture unit interpolates between the tiles, in steps of 1/256: a layer holds the entries of all tiles for one level, and the middle
-// of a tile is the middle of a texel. It returns a fraction of the highest level.
+// The texture unit interpolates between the tiles, in steps of 1/256: a layer holds the entries of
+// all tiles for one level, and the middle of a tile is the middle of a texel. It returns a fraction
+// of the highest level.
 extern "C" __global__ void ladder_interpolate_filtered(const u8* pixels, u8* out, Tiling t, u64 layers) {
     const At at;
     if (!at.within(t)) return;
@@ -182,8 +188,9 @@ extern "C" __global__ void ladder_interpolate_filtered(const u8* pixels, u8* out
     out[at.index(t)] = u8(rounded(share * 255.0f));
 }
 
-// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for several GPUs: each block counts into a
-// histogram of its own in global memory, and a second kernel adds these up.
+// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for
+// several GPUs: each block counts into a histogram of its own in global memory, and a second kernel
+// adds these up.
 
 constexpr u32 CHANNELS = 3;
 

@@ -18,8 +18,8 @@ template <typename S> __device__ __forceinline__ u32 clamped(int value) {
 // Returns the entry of a level in the LUT of a plane.
 template <typename S> __device__ __forceinline__ u32 looked_up(const S* luts, u32 plane, u32 level) { return luts[plane * levels<S>() + level]; }
 
-// Sends the samples of one pixel through LUTs, one for each plane: gray; each colour; or, for luma, all three colours by the same step, which changes
-// luma and keeps the chroma. Alpha is unchanged.
+// Sends the samples of one pixel through LUTs, one for each plane: gray; each colour; or, for luma,
+// all three colours by the same step, which changes luma and keeps the chroma. Alpha is unchanged.
 template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
 __device__ __forceinline__ void map_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], Lut lut) {
     if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
@@ -52,7 +52,7 @@ template <typename S> __device__ __forceinline__ u32 joined(const u32* samples) 
     return __byte_perm(__byte_perm(samples[0], samples[1], 0x0040), __byte_perm(samples[2], samples[3], 0x0040), 0x5410);
 }
 
-// Sends a pack whose samples are in pixel order through LUTs.
+// Sends a pack with samples in pixel order through LUTs.
 template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
 __device__ __forceinline__ Pack<S, CHANNELS> map_pack(const Pack<S, CHANNELS>& from, Lut lut) {
     typedef Pack<S, CHANNELS> P;

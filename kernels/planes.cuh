@@ -1,6 +1,7 @@
-// Copies a value of each pixel of interleaved pictures into planes of their own, for CLAHE, and back (alpha is only copied out). Planes are
-// `plane_pitch` samples apart. Grids: x = blocks that share a picture, y = pictures. Blocks: 512. A value has `of`, which reads it, and `change`,
-// which gives a pixel a new one.
+// Copies a value of each pixel of interleaved pictures into planes of their own, for CLAHE, and
+// back (alpha is only copied out). Planes are `plane_pitch` samples apart. Grids: x = blocks that
+// share a picture, y = pictures. Blocks: 512. A value has `of`, which reads it, and `change`, which
+// gives a pixel a new one.
 
 #pragma once
 #include "batch.cuh"
@@ -11,7 +12,8 @@ template <> struct Few<4> { typedef u32 Type; };
 template <> struct Few<8> { typedef uint2 Type; };
 template <> struct Few<16> { typedef uint4 Type; };
 
-// Copies values into planes, which have the machine's byte order, or (`BACK`) writes pictures with such planes' new values.
+// Copies values into planes, which have the machine's byte order, or (`BACK`) writes pictures with
+// such planes' new values.
 template <typename S, int CHANNELS, bool BACK, typename Value>
 __device__ __forceinline__ void exchange(const Pictures& pictures, S* plane, u64 plane_pitch, const Value& what) {
     typedef Pack<S, CHANNELS> P;

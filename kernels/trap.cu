@@ -1,3 +1,3 @@
-// A kernel that fails, to test what happens to the pictures then.
+// A kernel that fails, to test the handling of its pictures.
 
 extern "C" __global__ void trap() { __trap(); }

@@ -1,4 +1,6 @@
-//! The first GPU against the CPU, byte for byte: through the worker's own engine and lanes, over random sizes, layouts,
+//! The first GPU against the CPU, byte for byte.
+//!
+//! The pictures go through the worker's own engine and lanes, with random sizes, layouts,
 //! operations and data.
 
 use std::sync::Mutex;
@@ -15,10 +17,10 @@ use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, s
 
 const NATIVE: ByteOrders = ByteOrders::NATIVE;
 
-/// Held by each test, so that they use the GPU one at a time.
+/// Held by each test, to use the GPU one at a time.
 static GPU: Mutex<()> = Mutex::new(());
 
-/// Opens the first GPU, or returns `None` after reporting that there is none.
+/// Opens the first GPU, or returns `None` after reporting its absence.
 fn gpu() -> Option<Box<dyn Engine>> {
     gpu_with(None)
 }
@@ -42,7 +44,7 @@ fn fill(memory: &mut Memory, layout: &Layout, data: Data, random: &mut Random) {
     }
 }
 
-/// Makes samples of all levels samples of fewer.
+/// Folds samples of all levels into fewer levels.
 fn fold(memory: &mut Memory, layout: &Layout, levels: Levels) {
     let number = levels.number(layout.depth);
     if !levels.are_fewer(layout.depth) {
@@ -65,8 +67,10 @@ fn fold(memory: &mut Memory, layout: &Layout, levels: Levels) {
     }
 }
 
-/// Equalizes each layout by each operation and with each kind of data on the GPU and on the CPU, and compares the bytes. What
-/// lies behind the picture in memory must stay as it is.
+/// Compares the bytes of the GPU and of the CPU after equalization.
+///
+/// It does so for each layout, each operation and each kind of data. The memory after the picture
+/// must stay as it is.
 fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], data: &[Data], seed: u64) {
     compare_in(&[NATIVE], engine, layouts, operations, data, seed);
 }
@@ -112,12 +116,16 @@ fn compare_in(
     engine.unpin(memory.bytes_mut());
 }
 
-/// Returns counts of a reference of which many levels do not occur, if the operation has a reference.
+/// Returns counts of a reference, if the operation has one.
+///
+/// Many levels do not occur in it.
 fn reference(operation: &Operation, layout: &Layout, random: &mut Random) -> Vec<u64> {
     (0..operation.reference_length(layout)).map(|_| random.below(400).saturating_sub(200)).collect()
 }
 
-/// Sends a picture of each layout through LUTs that are given, on the GPU and on the CPU, and compares the slots.
+/// Compares the slots of the GPU and of the CPU after a picture went through LUTs.
+///
+/// It does so for a picture of each layout, with random LUTs.
 fn compare_given(byte_orders: &[ByteOrders], engine: &dyn Engine, layouts: &[Layout], seed: u64) {
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();
@@ -146,7 +154,9 @@ fn compare_given(byte_orders: &[ByteOrders], engine: &dyn Engine, layouts: &[Lay
     }
 }
 
-/// Counts a picture of each layout, in this byte order, on the GPU and on the CPU, and compares the histograms.
+/// Compares the histograms of the GPU and of the CPU.
+///
+/// It does so for a picture of each layout, in this byte order.
 fn compare_counts(engine: &dyn Engine, layouts: &[Layout], order: ByteOrder, seed: u64) {
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();
@@ -187,7 +197,7 @@ fn globally() -> [Operation; 2] {
     [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(Method::Global) })
 }
 
-/// Returns the operations whose LUTs are made on the CPU of counts that the GPU made.
+/// Returns the operations with LUTs that the CPU makes from the GPU's counts.
 fn by_lut() -> Vec<Operation> {
     let stretch = |low, high| Method::Stretch(Stretch { low, high });
     let plateau = Method::Plateau(Plateau { share: 3_000 });
@@ -202,7 +212,7 @@ fn by_lut() -> Vec<Operation> {
     methods.into_iter().flat_map(each).chain(others).collect()
 }
 
-/// Returns CLAHE of dark pictures that are lifted, and whose flat tiles gain less.
+/// Returns CLAHE with an exposure and with less gain for flat tiles, as for dark photographs.
 fn as_photographs(clip_limit: ClipLimit, tiles: Tiles) -> Vec<Operation> {
     let operation = |colour, noise, thousandths| Operation {
         colour,
@@ -235,12 +245,12 @@ fn adaptively(clip_limit: f64, tiles: Tiles) -> [Operation; 2] {
     [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
 }
 
-/// Returns the operations whose colours follow from a new brightness otherwise than by as much.
+/// Returns the operations with colours that follow a new brightness by another rule than a shift.
 fn recoloured(method: Method) -> [Operation; 2] {
     [Colour::Hue, Colour::Lab].map(|colour| Operation { colour, ..Operation::new(method) })
 }
 
-/// As [`compare_in`], with those of the operations that a layout can have.
+/// As [`compare_in`], with the operations that each layout supports.
 fn compare_recoloured(
     byte_orders: &[ByteOrders],
     engine: &dyn Engine,
@@ -526,7 +536,7 @@ fn clahe_of_fewer_levels_of_8_bits_is_left_to_the_cpu() {
     let declined = lane.equalize(&mut pixels, &gray, NATIVE, &clahe, &[]);
     assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
     assert!(pixels == before);
-    // With as many levels as there is room for it is not.
+    // A number of levels that fills the depth is supported.
     let all = Operation { levels: Levels::First(256), ..clahe };
     lane.equalize(&mut pixels, &gray, NATIVE, &all, &[]).unwrap();
 }

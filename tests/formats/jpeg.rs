@@ -1,4 +1,7 @@
-//! JPEGs decoded to their own planes: what is kept of the source, and what equalizing luma leaves alone.
+//! JPEGs decoded to their own planes.
+//!
+//! The tests check which data of the source are kept, and which data equalizing luma leaves
+//! unchanged.
 
 use std::io::{Read, Seek, Write};
 
@@ -51,7 +54,9 @@ fn jpeg(width: usize, height: usize) -> Vec<u8> {
     encode(&decoded, slot, &target).unwrap()
 }
 
-/// Decodes as for a device that encodes: the slot holds all planes, one after the other, then the file itself.
+/// Decodes as for a device that encodes.
+///
+/// The slot holds all planes, one after the other, then the file itself.
 fn decode_planes(jpeg: &[u8]) -> (Decoded, Vec<u8>) {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(jpeg).unwrap();
@@ -120,7 +125,7 @@ fn untouched_planes_come_back_the_same() {
 
 #[test]
 fn chroma_is_the_same_to_the_bit_after_luma_has_changed() {
-    // Smooth pictures and a noisy one, whose samples are clipped; one is progressive.
+    // Smooth pictures and a noisy one with clipped samples; one is progressive.
     let files = ["peacock.progressive.scan007.jpeg", "peacock.s1x3.jpeg"].map(file);
     for source in [jpeg(64, 48), jpeg(45, 31)].into_iter().chain(files) {
         let (decoded, mut slot) = decode(&source, &TARGET).unwrap();
@@ -217,7 +222,9 @@ fn other_formats_get_rgb() {
     assert_eq!(sampling(&encode(&decoded, slot, &rgb).unwrap()), [0x22, 0x11, 0x11]);
 }
 
-/// Returns the JPEG with its JFIF mark broken and with the component identifiers R, G and B, which makes it RGB.
+/// Returns the JPEG as RGB.
+///
+/// Its JFIF mark is broken, and its component identifiers are R, G and B.
 fn as_rgb(source: &[u8]) -> Vec<u8> {
     let [frame, scan] =
         [0xc0, 0xda].map(|marker| source.windows(2).position(|w| w == [0xff, marker]).unwrap());
@@ -473,7 +480,7 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
     }
 }
 
-/// Returns the file with the height moved behind the first scan (T.81, B.2.5).
+/// Returns the file with the height moved after the first scan (T.81, B.2.5).
 fn with_late_height(jpeg: &[u8]) -> Vec<u8> {
     let frame = (2..).find(|&at| matches!(jpeg[at..at + 2], [0xff, 0xc0..=0xc2])).unwrap();
     let scan = (frame..).find(|&at| jpeg[at..at + 2] == [0xff, 0xda]).unwrap();

@@ -1,4 +1,4 @@
-//! Where pictures are.
+//! The places of pictures in device memory.
 
 use cuda::Address;
 use equalize::{ByteOrder, ByteOrders, Layout};
@@ -6,27 +6,27 @@ use equalize::{ByteOrder, ByteOrders, Layout};
 /// Pictures of one layout in device memory, each without gaps.
 #[derive(Clone, Copy, Debug)]
 pub struct Pictures {
-    /// The first.
+    /// The address of the first.
     pub at: Address,
-    /// Bytes from one to the next.
+    /// The distance from one to the next, in bytes.
     pub pitch: u64,
 }
 
 impl Pictures {
-    /// Returns those from this number on.
+    /// Returns the pictures from this number on.
     pub(crate) fn skip(self, number: u32) -> Self {
         Self { at: self.at + u64::from(number) * self.pitch, ..self }
     }
 }
 
-/// Pictures, and where what is made of them goes: the same place, or one that does not overlap.
+/// Pictures and the place of their results: the same, or one that does not overlap.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
     /// The layout of each.
     pub layout: Layout,
-    /// The orders in which they are read and written.
+    /// The byte orders in which they are read and written.
     pub byte_orders: ByteOrders,
-    /// How many there are.
+    /// The number of pictures.
     pub number: u32,
     /// The pictures.
     pub from: Pictures,
@@ -54,7 +54,7 @@ impl Batch {
         self.layout.bytes()
     }
 
-    /// Returns the argument that kernels take.
+    /// Returns the pictures as an argument of kernels.
     pub(crate) fn argument(&self) -> Argument {
         Argument {
             from: self.from.at,
@@ -79,8 +79,10 @@ pub(crate) struct Argument {
     byte_orders: Selectors,
 }
 
-/// Mirrors `ByteOrders` in `kernels/common.cuh`: the selectors with which `__byte_perm` converts two samples from these byte orders to the GPU's, or
-/// back.
+/// Mirrors `ByteOrders` in `kernels/common.cuh`.
+///
+/// The fields are selectors with which `__byte_perm` converts two samples from these byte orders to
+/// the GPU's, or back.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Selectors {
@@ -101,12 +103,12 @@ const fn selector(order: ByteOrder) -> u32 {
     }
 }
 
-/// Which pixels count: a byte for each, 0 for those that do not.
+/// A mask: a byte for each pixel, 0 for pixels that do not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask {
-    /// That of the first picture.
+    /// The address of the first picture's mask.
     pub at: Address,
-    /// Bytes from one picture's to the next one's; 0 if all have the same.
+    /// The distance from one picture's mask to the next, in bytes; 0 if all have the same.
     pub pitch: u64,
 }
 

@@ -28,25 +28,27 @@ pub struct ClaheTask {
     relight: Option<Relight>,
     is_gray: bool,
     layout: Layout,
-    /// The bytes of a plane, and how many planes of each picture are kept besides it.
+    /// The bytes of a plane, and the number of planes of each picture kept in memory.
     plane: u64,
     planes: u64,
 }
 
-/// Where the memory of a task begins.
+/// The start of each piece of a task's memory.
 struct Memory {
-    /// The old planes, and the new ones, which may have the same place.
+    /// The old planes and the new ones, possibly in the same place.
     old: u64,
     new: u64,
-    /// The counts that exposure follows from, 32 bits each, and its tables.
+    /// The counts for exposure, 32 bits each, and the tables of exposure.
     counts: u64,
     tables: u64,
-    /// What planes take besides.
+    /// The memory for tiles.
     tiles: u64,
 }
 
 impl ClaheTask {
-    /// Returns how such pictures go through the kernels. `relight`: [`Relight::new`] of them.
+    /// Returns the launches and the memory for such pictures.
+    ///
+    /// `relight`: [`Relight::new`] of them.
     pub fn new(
         kernels: &Kernels,
         layout: &Layout,
@@ -75,7 +77,7 @@ impl ClaheTask {
         pieces.bytes() + self.tiles.bytes(kernels, number)
     }
 
-    /// Adds the memory for so many pictures, but for what their tiles take.
+    /// Adds the memory for so many pictures, without that of their tiles.
     fn add_memory(&self, number: u32, pieces: &mut Pieces) -> Memory {
         let bytes = u64::from(number) * self.plane;
         let old = pieces.add(if self.planes > 0 { bytes } else { 0 });
@@ -86,12 +88,12 @@ impl ClaheTask {
         Memory { old, new, counts, tables, tiles: pieces.bytes() }
     }
 
-    /// Returns how the planes are read.
+    /// Returns the way in which planes are read.
     const fn how(&self) -> (bool, Option<Relight>) {
         (self.operation.is_per_channel(), self.relight)
     }
 
-    /// Returns the entries of the tables of a picture.
+    /// Returns the number of entries of a picture's tables.
     fn entries(&self) -> u64 {
         (Planes::equalized(self.how()).number(self.layout.pixel) * self.layout.depth.levels()) as u64
     }
@@ -106,7 +108,8 @@ impl Kernels {
     /// Applies CLAHE to pictures, with memory at `at`.
     ///
     /// # Safety
-    /// The memory must be as described, and for this stream alone until it is done; pictures of one channel must be readable in whole 16-byte words.
+    /// The memory must be as described, and for this stream alone until it is done; pictures of one
+    /// channel must be readable in whole 16-byte words.
     pub unsafe fn clahe(
         &self,
         stream: &cuda::Stream,
@@ -117,7 +120,8 @@ impl Kernels {
         let memory = task.add_memory(batch.number, &mut Pieces::default());
         let [old, new] = [memory.old, memory.new].map(|piece| Pictures { at: at + piece, pitch: task.plane });
         let tables = at + memory.tables;
-        // SAFETY: guaranteed by the caller; there is room for the planes, the counts and the tables.
+        // SAFETY: guaranteed by the caller; there is room for the planes, the counts and the
+        // tables.
         unsafe {
             if let Some(exposure) = task.operation.exposure {
                 let (counts, all) = (at + memory.counts, u64::from(batch.number) * task.entries());
@@ -134,7 +138,9 @@ impl Kernels {
         }
     }
 
-    /// Sends planes through the tables that expose them, if there are any: those of plane `number` of each picture.
+    /// Sends planes through the tables of their exposure, if any.
+    ///
+    /// They are the planes with this `number` of each picture.
     ///
     /// # Safety
     /// As [`Kernels::clahe`].
@@ -218,7 +224,7 @@ impl Kernels {
         let ByteOrders { from, to } = batch.byte_orders;
         for number in 0..channels {
             let channel = if has_luma { None } else { Some(number) };
-            // Each insertion writes all channels, the first of them to where the results go.
+            // Each insertion writes all channels; the first one also moves them to the results.
             let source = if number == 0 { batch.from } else { batch.to };
             let to = if number + 1 == channels { to } else { from };
             let batch = Batch { from: source, byte_orders: ByteOrders { from, to }, ..*batch };

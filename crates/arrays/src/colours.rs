@@ -1,4 +1,6 @@
-//! Colours that follow from a new brightness otherwise than by as much: their hue stays, or their a and b in L\*a\*b\*.
+//! Colours that follow from a new brightness by another rule than a shift.
+//!
+//! Their hue stays, or their a and b in L\*a\*b\*.
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, Stream, arguments};
@@ -10,28 +12,32 @@ use crate::gpu;
 use crate::kernels::Kernels;
 use crate::workspace::{Pieces, Workspace};
 
-/// Threads of a block of the kernels with LUTs, and blocks of a multiprocessor. `THREADS` in the kernels.
+/// Threads of a block of the kernels with LUTs, and blocks of a multiprocessor.
+///
+/// The threads are `THREADS` in the kernels.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 4;
 
-/// How colours follow from a new brightness, as kernels are told.
+/// The rule by which colours follow from a new brightness, as an argument of kernels.
 #[derive(Clone, Copy, Debug)]
 pub enum Relight {
-    /// As [`Colour::Hue`] says.
+    /// As in [`Colour::Hue`].
     Hue {
         /// The highest level.
         highest: u32,
     },
-    /// As [`Colour::Lab`] says.
+    /// As in [`Colour::Lab`].
     Lab {
-        /// Where [`equalize::lab_tables`] are.
+        /// The address of [`equalize::lab_tables`].
         tables: Address,
     },
 }
 
 impl Relight {
-    /// Returns how the colours of such pictures follow; nothing if they have none, change by as much as luma, or each by itself. `tables`: where
-    /// [`equalize::lab_tables`] are, if the operation needs them.
+    /// Returns the rule for the colours of such pictures.
+    ///
+    /// `None` if they have no colours, or these change by as much as luma, or each channel by
+    /// itself. `tables` is the address of [`equalize::lab_tables`], if the operation needs them.
     pub fn new(operation: &Operation, layout: &Layout, tables: Address) -> Option<Self> {
         match operation.colour {
             _ if layout.pixel.colour_channels() == 1 => None,
@@ -41,7 +47,7 @@ impl Relight {
         }
     }
 
-    /// Returns what kernels take: the highest level, or the tables.
+    /// Returns the arguments of kernels: the highest level, or the tables.
     const fn arguments(self) -> (u32, Address) {
         match self {
             Self::Hue { highest } => (highest, 0),
@@ -50,7 +56,7 @@ impl Relight {
     }
 }
 
-/// A [`Relight`], with the memory that it takes in the order of a stream.
+/// A [`Relight`], with its memory, which is freed in the order of a stream.
 pub(crate) struct Relighting<'s> {
     pub(crate) how: Option<Relight>,
     _tables: Option<Workspace<'s>>,
@@ -63,7 +69,8 @@ impl<'s> Relighting<'s> {
                 let mut pieces = Pieces::default();
                 let at = pieces.add(equalize::lab_tables().len() as u64);
                 let held = Workspace::new(stream, &pieces, 0)?;
-                // SAFETY: the workspace was just allocated, and has room for them; they stay as they are.
+                // SAFETY: the workspace was just allocated, and has room for them; they stay as
+                // they are.
                 unsafe { stream.upload(equalize::lab_tables(), held.at(at))? };
                 Some(held)
             }
@@ -80,7 +87,9 @@ const fn kind(pixel: Pixel) -> &'static str {
 }
 
 impl Kernels {
-    /// Adds to the counts of the L of each picture. `tables`: where [`equalize::lab_tables`] are.
+    /// Adds to the counts of the L of each picture.
+    ///
+    /// `tables` is the address of [`equalize::lab_tables`].
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -99,11 +108,14 @@ impl Kernels {
         let launch = Launch { grid, block: (THREADS, 1, 1), shared: 0 };
         let name = ("count_lightness", kind(batch.layout.pixel));
         let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, tables];
-        // SAFETY: the arguments match the parameters of count_lightness; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of count_lightness; the rest is guaranteed by
+        // the caller.
         unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
     }
 
-    /// Sends the brightness of pictures through LUTs; those of two pictures are `stride` entries apart.
+    /// Sends the brightness of pictures through LUTs.
+    ///
+    /// The LUTs of two pictures are `stride` entries apart.
     ///
     /// # Safety
     /// As [`Kernels::map`].
@@ -129,11 +141,14 @@ impl Kernels {
             Relight::Lab { .. } => arguments![pictures, luts, stride, tables],
         };
         let name = (name, kind(batch.layout.pixel));
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
     }
 
-    /// Copies the L of pictures into planes. `tables`: where [`equalize::lab_tables`] are.
+    /// Copies the L of pictures into planes.
+    ///
+    /// `tables` is the address of [`equalize::lab_tables`].
     ///
     /// # Safety
     /// As [`Kernels::extract`].
@@ -147,7 +162,8 @@ impl Kernels {
         let (pictures, Pictures { at, pitch }) = (batch.argument(), planes);
         let (name, launch) = (("extract_lightness", kind(batch.layout.pixel)), self.exchanging(batch));
         let arguments = arguments![pictures, at, pitch, tables];
-        // SAFETY: the arguments match the parameters of extract_lightness; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of extract_lightness; the rest is guaranteed
+        // by the caller.
         unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
     }
 
@@ -175,7 +191,8 @@ impl Kernels {
             Relight::Lab { .. } => arguments![pictures, at, pitch, tables],
         };
         let (name, launch) = ((name, kind(batch.layout.pixel)), self.exchanging(batch));
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
     }
 }

@@ -1,4 +1,4 @@
-//! Depth 8: planes counted, pictures sent through LUTs, and both in one launch.
+//! 8-bit pictures: counting planes, applying LUTs, and both in one launch.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,10 +14,14 @@ use crate::rule::{Rule, colours};
 /// Threads of a block, for which the kernels are compiled.
 const THREADS: u32 = 512;
 
-/// Blocks that a multiprocessor runs at once, where shared memory has room for them: while one waits, the other goes on.
+/// Blocks that a multiprocessor runs at once, if shared memory has room for them.
+///
+/// While one waits, the other goes on.
 const BLOCKS: u32 = 2;
 
-/// Shared memory of a block besides its tables, rounded up: what the kernels take statically, and what the driver keeps for itself.
+/// Shared memory of a block in addition to its tables, rounded up.
+///
+/// The kernels take some statically, and the driver reserves some.
 const TAKEN: u32 = 6 << 10;
 
 /// The fewest bytes of a part: enough to make clearing and adding up tables worthwhile.
@@ -36,17 +40,17 @@ struct Tickets {
     counts: Address,
 }
 
-/// What blocks have for pictures of one kind.
+/// The shared memory of a block for pictures of one kind.
 struct Tables {
     kind: &'static str,
-    /// Copies of the counters and of the LUTs.
+    /// The number of copies of the counters and of the LUTs.
     copies: u32,
-    /// Shared memory.
+    /// The size in bytes.
     bytes: u32,
 }
 
 impl Tables {
-    /// `shared`: the most shared memory of a block.
+    /// Returns the tables of such pictures; `shared` is the most shared memory of a block.
     fn new(shared: u32, pixel: Pixel, per_channel: bool) -> Self {
         let planes = colours(pixel, per_channel) as u32;
         let exchanged = if pixel == Pixel::Rgb && planes == 1 { 48 * THREADS } else { 0 };
@@ -57,26 +61,34 @@ impl Tables {
     }
 }
 
-/// Returns in how many parts to share out each picture: of `a_part` bytes or, where there would be fewer than `enough` in all, of less.
+/// Returns the number of parts into which to divide each picture.
+///
+/// A part has `a_part` bytes, or less if there would be fewer than `enough` parts in all.
 fn parts(batch: &Batch, a_part: u64, enough: u32) -> u32 {
     let least = batch.bytes().div_ceil(LEAST).min((enough / batch.number).into());
     batch.bytes().div_ceil(a_part).max(least).clamp(1, 1 << 16) as u32
 }
 
-/// Returns a few more parts where all blocks then count equally many of them, which they do in step.
+/// Returns a few more parts if all blocks then count equally many of them.
+///
+/// The blocks do so in step.
 fn evened(parts: u32, number: u32, blocks: u32) -> u32 {
     let all = parts * number;
     if all < 2 * blocks { parts } else { all.next_multiple_of(blocks) / number }
 }
 
 impl Kernels {
-    /// Returns a grid of parts along x and pictures along y, of at most so many blocks a multiprocessor in all.
+    /// Returns a grid of parts along x and pictures along y.
+    ///
+    /// It has at most `blocks` blocks per multiprocessor in all.
     fn grid8(&self, batch: &Batch, a_part: u64, blocks: u32) -> (u32, u32, u32) {
         let most = (blocks * self.multiprocessors / batch.number).max(1);
         (parts(batch, a_part, self.multiprocessors).min(most), batch.number, 1)
     }
 
-    /// Adds to the counts of each picture's planes; those of two pictures are `stride` apart.
+    /// Adds to the counts of each picture's planes.
+    ///
+    /// The counts of two pictures are `stride` apart.
     ///
     /// # Safety
     /// As [`Kernels::count`].
@@ -93,11 +105,14 @@ impl Kernels {
         let (pictures, copies) = (Batch { to: batch.from, ..*batch }.argument(), tables.copies);
         let grid = self.grid8(batch, 32 << 10, 3);
         let arguments = arguments![pictures, copies, mask_at, mask_pitch, counts, stride];
-        // SAFETY: the arguments match the parameters of count8_*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of count8_*; the rest is guaranteed by the
+        // caller.
         unsafe { self.launch8(stream, "count8", &tables, grid, arguments) }
     }
 
-    /// Sends pictures through LUTs; those of two pictures are `stride` entries apart.
+    /// Sends pictures through LUTs.
+    ///
+    /// The LUTs of two pictures are `stride` entries apart.
     ///
     /// # Safety
     /// As [`Kernels::map`].
@@ -112,11 +127,14 @@ impl Kernels {
         let (pictures, copies) = (batch.argument(), tables.copies);
         let grid = self.grid8(batch, 96 << 10, BLOCKS);
         let arguments = arguments![pictures, copies, luts, stride];
-        // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the
+        // caller.
         unsafe { self.launch8(stream, "map8", &tables, grid, arguments) }
     }
 
-    /// Sends a picture of depth 8 through the LUTs that follow from its counts. `next`: the counts of three planes of the next one, which are zeroed.
+    /// Sends an 8-bit picture through the LUTs that follow from its counts.
+    ///
+    /// `next` are the counts of three planes of the next picture, which are zeroed.
     ///
     /// # Safety
     /// As [`Kernels::map`].
@@ -132,16 +150,21 @@ impl Kernels {
         let (pictures, copies) = (batch.argument(), tables.copies);
         let grid = self.grid8(batch, 96 << 10, BLOCKS);
         let arguments = arguments![pictures, copies, rule, counts, next];
-        // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the
+        // caller.
         unsafe { self.launch8(stream, "apply8", &tables, grid, arguments) }
     }
 
-    /// Returns the bytes of memory that [`Kernels::equalize8`] takes for so many pictures with so many planes.
+    /// Returns the bytes of memory that [`Kernels::equalize8`] takes.
+    ///
+    /// It is for so many pictures with so many planes.
     pub(crate) const fn equalize8_bytes(number: u32, planes: usize) -> u64 {
         4 + number as u64 * 4 * (1 + 256 * planes as u64)
     }
 
-    /// Counts pictures of depth 8 and sends them through the LUTs that follow. `memory`: zeros.
+    /// Counts 8-bit pictures and sends them through the LUTs that follow.
+    ///
+    /// `memory` must be zero.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -170,7 +193,8 @@ impl Kernels {
         };
         let arguments = arguments![pictures, rule, tickets];
         let grid = (blocks.min(2 * parts * number), 1, 1);
-        // SAFETY: the arguments match the parameters of equalize8_*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of equalize8_*; the rest is guaranteed by the
+        // caller.
         unsafe { self.launch8(stream, "equalize8", &tables, grid, arguments) }
     }
 

@@ -11,8 +11,10 @@ use crate::kernels::Kernels;
 const THREADS: u32 = 1024;
 
 impl Kernels {
-    /// Makes the tables of `all` planes with these counts, of the first `number` levels, and unless it is 0, at `mapped` the counts of the levels that
-    /// they give, 64 bits each. `counts`: and whether they have 64 bits.
+    /// Makes the tables of `all` planes with these counts.
+    ///
+    /// Each table is for the first `number` levels. Unless `mapped` is 0, the counts of the tables'
+    /// levels are stored there, 64 bits each. `counts` comes with a flag for 64 bits.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -32,11 +34,14 @@ impl Kernels {
         let (share, low, high) = (u32::from(exposure.share), exposure.ends.low, exposure.ends.high);
         let launch = Launch { grid: (all as u32, 1, 1), block: (THREADS, 1, 1), shared: 0 };
         let arguments = arguments![counts, number, share, low, high, tables, mapped];
-        // SAFETY: the arguments match the parameters of expose*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of expose*; the rest is guaranteed by the
+        // caller.
         unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
-    /// Makes the LUTs of `all` planes that lead through these tables and then through `luts`, at this strength.
+    /// Makes the LUTs of `all` planes from exposure tables and `luts`, at this strength.
+    ///
+    /// A level goes through the table first, and then through the LUT.
     ///
     /// # Safety
     /// As [`Kernels::expose`].
@@ -55,7 +60,8 @@ impl Kernels {
         let strength = strength.in_thousandths();
         let launch = Launch { grid: (all as u32, 1, 1), block: (THREADS, 1, 1), shared: 0 };
         let arguments = arguments![tables, luts, strength, to];
-        // SAFETY: the arguments match the parameters of compose*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of compose*; the rest is guaranteed by the
+        // caller.
         unsafe { self.loaded.launch(stream, (&GLOBAL16, (name, "")), launch, arguments) }
     }
 }

@@ -1,4 +1,6 @@
-//! The methods that have one LUT for a plane: counts, LUTs that follow from them, and pictures sent through LUTs.
+//! The methods with one LUT for a plane.
+//!
+//! Planes are counted, LUTs follow from the counts, and pictures are sent through the LUTs.
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, arguments};
@@ -14,21 +16,26 @@ use crate::rule::{Preparation, Rule, colours};
 use crate::tables::Planes;
 use crate::workspace::{Pieces, Workspace};
 
-/// Bytes of a workspace that a call may take for a part of a batch; it needs some per picture.
+/// Bytes of a workspace that a call may take for a part of a batch; each picture needs some.
 const MOST: u64 = 256 << 20;
 
-/// The most pictures of a launch: a grid has at most 65,535 rows, and some kernels take one for each plane.
+/// The most pictures of a launch.
+///
+/// A grid has at most 65,535 rows, and some kernels take one for each plane.
 const MOST_PICTURES: u64 = 65_535 / 3;
 
 impl Stream {
-    /// Enhances the contrast of pictures by any method. `reference`: for [`Method::Match`], the pictures whose counts are those of the reference.
-    /// `mask` is not for CLAHE.
+    /// Enhances the contrast of pictures by any method.
+    ///
+    /// For [`Method::Match`], `reference` are the pictures with the counts of the reference. `mask`
+    /// is not for CLAHE.
     ///
     /// # Errors
     /// If there is too little memory, the operation has fewer levels, or the driver fails.
     ///
     /// # Safety
-    /// The memory must be as described, in this GPU, and for this stream alone until all that is enqueued is done.
+    /// The memory must be as described, in this GPU, and for this stream alone until all that is
+    /// enqueued is done.
     pub unsafe fn equalize(
         &self,
         batch: &Batch,
@@ -52,7 +59,7 @@ impl Stream {
             let planes = colours(batch.layout.pixel, operation.maps_channels());
             let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
             let mut pieces = Pieces::default();
-            // A reference may have colours where the pictures have none.
+            // A reference may have colours even if the pictures are gray.
             let total = pieces.add((3 * levels * 8) as u64);
             let running = pieces.add((planes * levels * 8) as u64);
             let prepared = pieces.add((planes * levels * 8) as u64);
@@ -103,7 +110,7 @@ impl Stream {
             let mut pieces = Pieces::default();
             let memory = pieces.add(bytes);
             let held = Workspace::new(self, &pieces, bytes)?;
-            // SAFETY: guaranteed by the caller; the workspace has room for what is counted.
+            // SAFETY: guaranteed by the caller; the workspace has room for the counts.
             unsafe { self.gpu.kernels.equalize8(self, &batch, per_channel, rule, held.at(memory))? };
         }
         Ok(())
@@ -148,7 +155,7 @@ impl Stream {
             let room = steps.add_room(number * planes as u64, depth, &mut pieces);
             let held = Workspace::new(self, &pieces, number * entries * 4)?;
             let mask = mask.map(|mask| mask.skip(first));
-            // SAFETY: guaranteed by the caller; the workspace has room for what is made.
+            // SAFETY: guaranteed by the caller; the workspace has room for counts and LUTs.
             unsafe {
                 self.gpu.kernels.count(self, &batch, Planes::equalized(how), mask, held.at(counts))?;
                 let (counted, all) = ((held.at(counts), false), (planes * batch.number as usize, planes));
@@ -160,8 +167,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Counts planes of pictures: number, plane, level (or bin, of which there are `bins`), in 64 bits each. The planes are those that are equalized
-    /// in colours so; each channel, alpha included, if `colour` is `None`.
+    /// Counts planes of pictures, in 64 bits each.
+    ///
+    /// The order is picture, plane, level (or bin, of which there are `bins`). The planes are the
+    /// equalized ones of this `colour`, or each channel, including alpha, if it is `None`.
     ///
     /// # Errors
     /// If there is too little memory, or the driver fails.
@@ -196,7 +205,8 @@ impl Stream {
             let grid = (bins.div_ceil(256), batch.number * number_of_planes as u32, 1);
             let launch = Launch { grid, block: (256, 1, 1), shared: 0 };
             let (counts, name) = (held.at(counts), ("bins", ""));
-            // SAFETY: the arguments match the parameters of bins; the rest is guaranteed by the caller.
+            // SAFETY: the arguments match the parameters of bins; the rest is guaranteed by the
+            // caller.
             unsafe {
                 self.gpu.kernels.count(self, &batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
                 let arguments = arguments![counts, levels, bins, binned];
@@ -210,7 +220,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Makes the LUTs of `planes` planes with these counts, 64 bits each, and as many of a reference if the method has one.
+    /// Makes the LUTs of `planes` planes with these counts, 64 bits each.
+    ///
+    /// `reference` are as many counts of a reference, if the method has one.
     ///
     /// # Errors
     /// If there is too little memory, or the driver fails.
@@ -236,7 +248,7 @@ impl Stream {
             let steps = |reference| LutSteps::new(operation, Pixel::Gray, reference);
             let room = steps(0).add_room(number as u64, depth, &mut pieces);
             let held = Workspace::new(self, &pieces, 0)?;
-            // SAFETY: guaranteed by the caller; the workspace has room for what is made.
+            // SAFETY: guaranteed by the caller; the workspace has room for intermediate results.
             unsafe {
                 if let Some(reference) = reference {
                     self.run_up(reference + skipped * 8, number, depth, held.at(running))?;
@@ -249,7 +261,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends pictures through the same LUTs: one for each plane that the operation equalizes, or, if there `is_one`, the same for all.
+    /// Sends pictures through the same LUTs.
+    ///
+    /// There is one for each plane that the operation equalizes, or, if there `is_one`, the same
+    /// for all.
     ///
     /// # Errors
     /// If there is too little memory, or the driver fails.
@@ -300,7 +315,8 @@ impl Stream {
         let held = Workspace::new(self, &pieces, bytes)?;
         let counts = held.at(counts);
         let launch = Launch { grid: (size.div_ceil(256), 1, 1), block: (256, 1, 1), shared: 0 };
-        // SAFETY: the arguments match the parameters of total; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of total; the rest is guaranteed by the
+        // caller.
         unsafe {
             for (first, part) in batch.parts(MOST_PICTURES) {
                 self.gpu.kernels.count(
@@ -325,7 +341,8 @@ impl Stream {
         if depth == Depth::Eight {
             let launch = Launch { grid: (planes as u32, 1, 1), block: (256, 1, 1), shared: 0 };
             let name = ("running8", "");
-            // SAFETY: the arguments match the parameters of running8; the rest is guaranteed by the caller.
+            // SAFETY: the arguments match the parameters of running8; the rest is guaranteed by the
+            // caller.
             return unsafe {
                 kernels.loaded.launch(self, (&GLOBAL16, name), launch, arguments![counts, running])
             };
@@ -335,7 +352,8 @@ impl Stream {
         let held = Workspace::new(self, &pieces, 0)?;
         let sums = held.at(sums);
         let launch = Launch { grid: (64, planes as u32, 1), block: (1024, 1, 1), shared: 0 };
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe {
             kernels.loaded.launch(self, (&GLOBAL16, ("sums", "")), launch, arguments![counts, sums])?;
             let arguments = arguments![counts, sums, running];

@@ -9,7 +9,7 @@ use cuda::{Address, Context, CudaError, Device, Entered, Event, Pool};
 
 use crate::kernels::Kernels;
 
-/// Why nothing was done.
+/// An error that prevented an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no driver, or no GPU.
@@ -38,7 +38,9 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Returns the GPU with this index in CUDA's order, which is opened at the first call and stays open.
+    /// Returns the GPU with this index in CUDA's order.
+    ///
+    /// It is opened at the first call and stays open.
     ///
     /// # Errors
     /// If there is no such GPU, or it cannot be used.
@@ -64,8 +66,10 @@ impl Gpu {
         Ok(Self { pool: Pool::new(device)?, kernels: Kernels::new(device)?, context })
     }
 
-    /// Makes the GPU's primary context current and returns one of its streams, until this is dropped. 0 and 1 are the legacy default stream, 2 is
-    /// that of the thread.
+    /// Makes the GPU's primary context current and returns one of its streams.
+    ///
+    /// The context is current until the stream is dropped. 0 and 1 are the legacy default stream, 2
+    /// is that of the thread.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -79,7 +83,7 @@ impl Gpu {
     }
 }
 
-/// A stream of a [`Gpu`] whose primary context is current.
+/// A stream of a [`Gpu`], with the GPU's primary context current.
 pub struct Stream {
     pub(crate) gpu: &'static Gpu,
     stream: ManuallyDrop<cuda::Stream>,
@@ -95,7 +99,9 @@ impl Deref for Stream {
 }
 
 impl Stream {
-    /// Allocates memory that work after this call may use. It must be freed by [`cuda::Stream::free`].
+    /// Allocates memory that work after this call may use.
+    ///
+    /// It must be freed by [`cuda::Stream::free`].
     ///
     /// # Errors
     /// If there is too little memory, or the driver fails.
@@ -103,7 +109,7 @@ impl Stream {
         Ok(self.gpu.pool.allocate(self, bytes)?)
     }
 
-    /// Makes another stream wait for what is in this one.
+    /// Makes another stream wait for the work in this one.
     ///
     /// # Errors
     /// If the driver fails.

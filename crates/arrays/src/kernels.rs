@@ -13,10 +13,10 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Returns the kernels of a GPU, of which none is loaded.
+    /// Returns the kernels of a GPU, to be loaded when they are first used.
     ///
     /// # Errors
-    /// If the driver does not tell the GPU's limits.
+    /// If the driver does not report the GPU's limits.
     pub fn new(device: Device) -> Result<Self> {
         Ok(Self {
             multiprocessors: device.multiprocessors()?,
@@ -40,7 +40,9 @@ impl Kernels {
         self.shared
     }
 
-    /// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges make up
+    /// Returns how many levels' 16-bit counters fit into a block's shared memory.
+    ///
+    /// `taken` bytes are for other uses. The number is rounded down to have equal ranges make up
     /// all 65536 levels.
     pub fn range16(&self, taken: u32) -> u32 {
         let mut range = 65_536;
@@ -50,8 +52,10 @@ impl Kernels {
         range
     }
 
-    /// Returns a grid of blocks that share pictures and take `pixels_a_block` pixels each, or more if there would be more than `blocks` a
-    /// multiprocessor in all; along x, with the pictures along y.
+    /// Returns a grid of blocks that share pictures, along x, with the pictures along y.
+    ///
+    /// A block takes `pixels_a_block` pixels, or more if there would be more than `blocks` blocks
+    /// per multiprocessor in all.
     pub(crate) fn spread(
         &self,
         pixels: u64,
@@ -64,7 +68,7 @@ impl Kernels {
     }
 }
 
-/// The second part of kernels' names: how the pixels of a picture are read.
+/// Returns the second part of kernels' names: the way in which pixels are read.
 pub(crate) const fn kind(pixel: Pixel, per_channel: bool) -> &'static str {
     match (pixel, per_channel) {
         (Pixel::Gray, _) => "_gray",

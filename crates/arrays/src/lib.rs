@@ -1,11 +1,15 @@
-//! Batches of pictures that are in a GPU's memory already: equalized there, on the caller's stream, in the device's primary context, without
-//! copying them or waiting for anything. The bytes are those of the CPU.
+//! Equalization of batches of pictures in a GPU's memory.
 //!
-//! A [`Gpu`] is opened once a process. Each call enqueues a few launches for a whole [`Batch`] and returns; what it needs besides comes from a pool
-//! of this crate's own and goes back in the order of the stream.
+//! They are equalized there on the caller's stream, in the device's primary context, without copies
+//! and without waiting. The bytes are those of the CPU.
 //!
-//! This is for processes that use CUDA anyway, such as a Python interpreter with PyTorch. The program never calls CUDA in its main process; its
-//! lanes, in the crate `histeqd-lanes`, launch the same [`Kernels`] for batches of one picture, with memory of their own.
+//! A [`Gpu`] is opened once per process. Each call enqueues a few launches for a whole [`Batch`]
+//! and returns; other memory comes from a pool of this crate's own and goes back in the order of
+//! the stream.
+//!
+//! This is for processes that use CUDA anyway, such as a Python interpreter with PyTorch. The
+//! program never calls CUDA in its main process; its lanes, in the crate `histeqd-lanes`, launch
+//! the same [`Kernels`] for batches of one picture, with memory of their own.
 
 mod batch;
 mod clahe;

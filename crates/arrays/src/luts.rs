@@ -1,4 +1,4 @@
-//! LUTs of an operation: the steps that lead to them from counts, and the memory that these take.
+//! The steps from counts to the LUTs of an operation, and the memory for them.
 #![allow(unsafe_code)]
 
 use cuda::{Address, Result, Stream};
@@ -8,10 +8,10 @@ use crate::kernels::Kernels;
 use crate::rule::{Preparation, Rule};
 use crate::workspace::Pieces;
 
-/// How LUTs follow from counts.
+/// The steps from counts to LUTs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LutSteps {
-    /// What is done to counts as they come.
+    /// The preparation of the original counts.
     prepared: Option<Preparation>,
     exposed: Option<Exposed>,
     rule: Rule,
@@ -21,25 +21,28 @@ pub(crate) struct LutSteps {
 #[derive(Clone, Copy, Debug)]
 struct Exposed {
     exposure: Exposure,
-    /// What is done to the counts of exposed levels.
+    /// The preparation of the counts of exposed levels.
     prepared: Option<Preparation>,
-    /// How far levels go from the exposed ones.
+    /// The share of the way from exposed levels to their LUTs' entries.
     strength: Strength,
 }
 
-/// Where the memory for steps begins.
+/// The start of each piece of memory for steps.
 pub(crate) struct Room {
-    /// Counts that have been prepared, 64 bits each.
+    /// Prepared counts, 64 bits each.
     prepared: u64,
     /// Counts of exposed levels, 64 bits each.
     mapped: u64,
-    /// Tables that expose, and the LUTs of exposed levels.
+    /// Tables of exposure, and the LUTs of exposed levels.
     tables: u64,
     luts: u64,
 }
 
 impl LutSteps {
-    /// Returns those of pictures of this kind. `reference`: the running sums of the reference's counts, if the method has one.
+    /// Returns the steps for pictures of this kind.
+    ///
+    /// `reference` is the address of the running sums of the reference's counts, if the method has
+    /// one.
     pub(crate) fn new(operation: &Operation, pixel: Pixel, reference: Address) -> Self {
         let rule = |strength| Rule::new(operation.method, strength, reference);
         let Some(exposure) = operation.exposure else {
@@ -55,7 +58,7 @@ impl LutSteps {
         Self { prepared, exposed: Some(exposed), rule: rule(Strength::FULL) }
     }
 
-    /// Returns the rule, if it is all that LUTs follow by.
+    /// Returns the rule, if there are no other steps.
     pub(crate) fn only_rule(&self) -> Option<Rule> {
         (self.prepared.is_none() && self.exposed.is_none()).then_some(self.rule)
     }
@@ -75,7 +78,7 @@ impl LutSteps {
         }
     }
 
-    /// Returns the most bytes that a plane takes of such memory.
+    /// Returns the most bytes of such memory for one plane.
     pub(crate) fn bytes(&self, depth: Depth) -> u64 {
         let mut pieces = Pieces::default();
         self.add_room(1, depth, &mut pieces);
@@ -84,8 +87,9 @@ impl LutSteps {
 }
 
 impl Kernels {
-    /// Makes the LUTs of `all` planes, of which `planes` follow one another in a picture. `counts`: and whether they have 64 bits. `at`: where the
-    /// memory of the room begins.
+    /// Makes the LUTs of `all` planes; a picture has `planes` consecutive ones.
+    ///
+    /// `counts` comes with a flag for 64 bits. `at` is the address of the memory of the room.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.

@@ -1,4 +1,4 @@
-//! One plane of interleaved pixels: luma or a channel, taken out and put back.
+//! One plane of interleaved pixels, luma or a channel, extracted and inserted.
 #![allow(unsafe_code)]
 
 use cuda::{Launch, Result, Stream, arguments};
@@ -8,14 +8,15 @@ use histeqd_kernels::PLANES;
 use crate::batch::{Batch, Pictures};
 use crate::kernels::Kernels;
 
-/// The number of luma among the channels. `LUMA` in the kernels.
+/// The number of luma among the channels: `LUMA` in the kernels.
 const LUMA: u32 = u32::MAX;
 
 impl Kernels {
     /// Copies luma (`None`) or a channel into planes of the GPU's byte order.
     ///
     /// # Safety
-    /// The memory must be as described, and for this stream alone until it is done; the planes must have room.
+    /// The memory must be as described, and for this stream alone until it is done; the planes must
+    /// have room.
     pub unsafe fn extract(
         &self,
         stream: &Stream,
@@ -73,7 +74,8 @@ impl Kernels {
         let pitch = planes.pitch / batch.layout.depth.bytes() as u64;
         let channel = channel.unwrap_or(LUMA);
         let arguments = arguments![pictures, at, pitch, channel];
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe { self.loaded.launch(stream, (&PLANES, (step, pixel)), launch, arguments) }
     }
 }

@@ -1,4 +1,4 @@
-//! Counts of planes, LUTs that follow from them, and pictures sent through LUTs.
+//! The counts of planes, the LUTs that follow from them, and their application to pictures.
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, Stream, arguments};
@@ -13,36 +13,38 @@ use crate::rule::{Preparation, Rule, colours};
 /// The size of 65536 16-bit LUT entries or counters, in bytes.
 const LEVELS16_BYTES: u32 = 128 << 10;
 
-/// Pixels per block that holds such a table: enough to make filling it worthwhile. LUTs are in shared memory only for pictures with more.
+/// Pixels per block that holds such a table: enough to make filling it worthwhile.
+///
+/// LUTs are in shared memory only for pictures with more.
 pub const PIXELS_A_TABLE: u64 = 5 << 16;
 
 /// The most pixels of a picture that a block equalizes by itself.
 const MOST_OF_A_BLOCK: u64 = 1 << 19;
 
-/// Returns the shared memory that kernels with such a table take statically at most, in bytes.
+/// Returns the most shared memory that kernels with such a table take statically, in bytes.
 const fn stage_bytes(pixel: Pixel) -> u32 {
     if matches!(pixel, Pixel::Rgb) { 25 << 10 } else { 1 << 10 }
 }
 
-/// Which planes are counted.
+/// The planes that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planes {
-    /// Each channel, alpha included.
+    /// Each channel, including alpha.
     Channels,
-    /// Those that are equalized.
+    /// The equalized planes.
     Equalized {
-        /// Whether each channel is one.
+        /// Whether each channel is a plane.
         per_channel: bool,
     },
     /// The L of colours in L\*a\*b\*.
     Lightness {
-        /// Where [`equalize::lab_tables`] are.
+        /// The address of [`equalize::lab_tables`].
         tables: Address,
     },
 }
 
 impl Planes {
-    /// Returns those that are equalized: channels or luma, or what the colours follow.
+    /// Returns the equalized planes: channels, luma or lightness.
     pub fn equalized((per_channel, relight): (bool, Option<Relight>)) -> Self {
         match relight {
             Some(Relight::Lab { tables }) => Self::Lightness { tables },
@@ -50,7 +52,7 @@ impl Planes {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of planes.
     pub const fn number(self, pixel: Pixel) -> usize {
         match self {
             Self::Channels => pixel.channels(),
@@ -61,7 +63,9 @@ impl Planes {
 }
 
 impl Kernels {
-    /// Adds to the counts of each picture's planes, 32 bits each, which follow one another.
+    /// Adds to the counts of each picture's planes, 32 bits each.
+    ///
+    /// The planes' counts follow one another.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -87,7 +91,8 @@ impl Kernels {
         };
         let kind = kind(layout.pixel, per_channel);
         let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
-        // SAFETY: the arguments match the parameters of count*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of count*; the rest is guaranteed by the
+        // caller.
         unsafe {
             match layout.depth {
                 Depth::Eight => self.count8(stream, batch, per_channel, mask, (counts, stride))?,
@@ -121,7 +126,9 @@ impl Kernels {
         }
     }
 
-    /// Returns whether pictures are so small and so many that a block makes each by itself, if that is possible: see [`Kernels::equalize16`].
+    /// Returns whether a single block can and should equalize each picture.
+    ///
+    /// Such pictures are small and many: see [`Kernels::equalize16`].
     pub(crate) fn are_made_by_blocks(&self, batch: &Batch, per_channel: bool) -> bool {
         batch.layout.depth == Depth::Sixteen
             && colours(batch.layout.pixel, per_channel) == 1
@@ -130,7 +137,9 @@ impl Kernels {
             && self.shared >= LEVELS16_BYTES + stage_bytes(batch.layout.pixel)
     }
 
-    /// Equalizes pictures of depth 16, each by a block. `spill`: 65536 counts for each, which are zero.
+    /// Equalizes 16-bit pictures, with one block for each.
+    ///
+    /// `spill` are 65536 counts for each, which must be zero.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -145,13 +154,16 @@ impl Kernels {
         let (block, grid) = ((threads(batch.layout.pixel), 1, 1), (1, batch.number, 1));
         let launch = Launch { grid, block, shared: LEVELS16_BYTES };
         let name = ("equalize16", kind(batch.layout.pixel, false));
-        // SAFETY: the arguments match the parameters of equalize16; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of equalize16; the rest is guaranteed by the
+        // caller.
         unsafe {
             self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![pictures, strength, spill])
         }
     }
 
-    /// Makes the counts of `all` planes that LUTs follow from, 64 bits each. `counts`: and whether they have 64 bits.
+    /// Prepares the counts of `all` planes for LUTs, 64 bits each.
+    ///
+    /// `counts` comes with a flag for 64 bits.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -168,11 +180,14 @@ impl Kernels {
         let name = (if wide { "prepare_sums" } else { "prepare_counts" }, "");
         let Preparation { added, copies, share } = preparation;
         let arguments = arguments![counts, added, copies, levels, share, to];
-        // SAFETY: the arguments match the parameters of prepare_*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of prepare_*; the rest is guaranteed by the
+        // caller.
         unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
-    /// Makes the LUTs of `all` planes, of which `planes` follow one another in a picture. `counts`: and whether they have 64 bits.
+    /// Makes the LUTs of `all` planes; a picture has `planes` consecutive ones.
+    ///
+    /// `counts` comes with a flag for 64 bits.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -190,19 +205,23 @@ impl Kernels {
             let launch = Launch { grid: (all as u32, 1, 1), block: (256, 1, 1), shared: 0 };
             let name = (if wide { "luts8_of_sums" } else { "luts8_of_counts" }, "");
             let arguments = arguments![counts, rule, planes, luts];
-            // SAFETY: the arguments match the parameters of luts8; the rest is guaranteed by the caller.
+            // SAFETY: the arguments match the parameters of luts8; the rest is guaranteed by the
+            // caller.
             return unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments) };
         }
-        // Two blocks a multiprocessor, of which each makes as much as it takes then.
+        // Two blocks per multiprocessor in all; those of a plane share the 16 parts of its LUT.
         let blocks = (2 * self.multiprocessors / (all as u32).max(1)).clamp(1, 16);
         let launch = Launch { grid: (blocks, all as u32, 1), block: (1024, 1, 1), shared: 0 };
         let name = (if wide { "luts16_of_sums" } else { "luts16_of_counts" }, "");
         let arguments = arguments![counts, rule, planes, luts];
-        // SAFETY: the arguments match the parameters of luts16; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of luts16; the rest is guaranteed by the
+        // caller.
         unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
-    /// Sends pictures through LUTs, channel by channel or with all colours following: those of two pictures are `stride` entries apart.
+    /// Sends pictures through LUTs, channel by channel or with all colours following.
+    ///
+    /// The LUTs of two pictures are `stride` entries apart.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -235,7 +254,8 @@ impl Kernels {
             ("map16", self.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel)), 0)
         };
         let launch = Launch { grid, block: (threads, 1, 1), shared };
-        // SAFETY: the arguments match the parameters of map16*; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of map16*; the rest is guaranteed by the
+        // caller.
         unsafe { self.loaded.launch(stream, (&GLOBAL16, (name, kind)), launch, arguments) }
     }
 }

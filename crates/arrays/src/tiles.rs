@@ -1,4 +1,4 @@
-//! CLAHE of planes: the launches, and the memory that these need besides the planes.
+//! CLAHE of planes: the launches and the memory for tiles.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -19,13 +19,13 @@ const LEAST_CELL: [u64; 2] = [2048, 16_384];
 /// Tiles of at most so many pixels are counted by a warp each.
 const SMALL_TILE: u64 = 8192;
 
-/// How many of these a block counts.
+/// The number of small tiles that a block counts.
 const TILES_A_BLOCK: u32 = 8;
 
-/// Tiles of fewer pixels may have ranks instead of LUTs, if blocks have so much shared memory.
+/// Tiles of fewer pixels may have ranks instead of LUTs, if blocks have this shared memory.
 const RANKS: (u64, u32) = (1 << 16, 64 << 10);
 
-/// A clip limit that depends on the levels of a picture. `AUTO` in the kernels.
+/// A clip limit that depends on the levels of a picture: `AUTO` in the kernels.
 const AUTO: u32 = u32::MAX;
 
 /// The size of a `Clipping` in `kernels/clahe16.cu`.
@@ -34,7 +34,9 @@ const CLIPPING_BYTES: u64 = 6 * 4;
 /// The size of 65536 counts, in bytes.
 const COUNTS16_BYTES: u64 = 65_536 * 4;
 
-/// The most pixels that blocks count at 16 bit without a look at their counters: `HalfCounters::BETWEEN`.
+/// The most 16-bit pixels that blocks count without a look at their counters.
+///
+/// It is `HalfCounters::BETWEEN`.
 const BETWEEN: u32 = 65_535 - 8191;
 
 /// Mirrors `Tiling` in `kernels/clahe.cuh`.
@@ -61,7 +63,9 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// Returns the tiles of a plane, in which no bin may have more than `clip` counts; 0 for no limit. `full_span`: as of a [`Clipping`].
+    /// Returns the tiles of a plane.
+    ///
+    /// A bin may have at most `clip` counts; 0 for no limit. `full_span` is as in [`Clipping`].
     pub fn new(layout: &Layout, geometry: &Geometry, clip: u32, full_span: u32) -> Self {
         Self {
             width: layout.width,
@@ -86,17 +90,21 @@ impl Tiling {
         (self.tiles_x + 1) * (self.tiles_y + 1)
     }
 
-    /// Returns the grid of kernels in which a block takes 32 columns and 128 rows, for `number` pictures.
+    /// Returns a grid for `number` pictures.
+    ///
+    /// A block of the kernel takes 32 columns and 128 rows.
     fn columns(&self, number: u32) -> Launch {
         let grid = (self.width.div_ceil(32), self.height.div_ceil(128).min(65_535), number);
         Launch { grid, block: (32, 8, 1), shared: 0 }
     }
 }
 
-/// How a plane goes through the kernels, as far as its tiles decide.
+/// The kernels for a plane, as far as its tiles decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Whether pixels are interpolated cell by cell, between the centres of four tiles; otherwise each one looks for its own four.
+    /// Whether pixels are interpolated cell by cell, between the centres of four tiles.
+    ///
+    /// Otherwise each one looks for its own four.
     by_cells: bool,
     /// Whether ranks may stand for LUTs.
     may_rank: bool,
@@ -106,7 +114,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns the way of planes with these tiles.
+    /// Returns the route of planes with these tiles.
     pub fn new(geometry: &Geometry, depth: Depth) -> Self {
         let (area, is_deep) = (geometry.area(), depth == Depth::Sixteen);
         let is_small = !is_deep && area <= SMALL_TILE;
@@ -121,30 +129,33 @@ impl Route {
         }
     }
 
-    /// Returns whether the kernels are the same, except for how many blocks share a tile if any do.
+    /// Returns whether the kernels are the same, whatever the number of blocks that share a tile.
     pub fn is_like(self, other: Self) -> bool {
         let Self { most_parts, .. } = other;
         (self.most_parts > 1) == (most_parts > 1) && Self { most_parts, ..self } == other
     }
 }
 
-/// How planes of one layout go through the kernels.
+/// The kernels and the memory for planes of one layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tiles {
     tiling: Tiling,
     route: Route,
     depth: Depth,
-    /// Of a plane.
+    /// The levels of a plane.
     levels: u32,
     area: u64,
 }
 
-/// Where the memory for a batch begins.
+/// The start of each piece of memory for a batch.
 struct Memory {
-    /// Depth 8: 256 counts for each tile, and how many blocks have counted it. Zero before.
+    /// Depth 8: 256 counts for each tile, and the number of blocks that have counted it. Zero
+    /// before.
     counts: u64,
-    /// Depth 16: bits of the levels that occur in each picture. They, how many blocks have looked for them, and the counts of each block that have no
-    /// room in shared memory, are zero before.
+    /// Depth 16: bits of the levels that occur in each picture.
+    ///
+    /// Zero before are these bits, the number of blocks that have looked for them, and the counts
+    /// of each block that exceed its shared memory.
     occurs: u64,
     arrived: u64,
     spill: u64,
@@ -170,7 +181,7 @@ impl Tiles {
             None => 0,
         };
         let route = Route::new(geometry, depth);
-        // Ranks do not tell how often a level occurs.
+        // Ranks do not have the counts of levels.
         let are_enough = matches!(clip, AUTO | 1) && clipping.full_span == 0;
         let may_rank = route.may_rank && are_enough && kernels.shared() > RANKS.1;
         Self {
@@ -182,12 +193,14 @@ impl Tiles {
         }
     }
 
-    /// Returns how many levels there are.
+    /// Returns the number of levels.
     pub(crate) const fn levels(&self) -> u32 {
         self.levels
     }
 
-    /// Returns whether results must not replace the planes that they are made of: cells of depth 16 may be gone through more than once.
+    /// Returns whether results must not replace the planes that they are made from.
+    ///
+    /// Cells of depth 16 may be read more than once.
     pub(crate) fn go_elsewhere(&self) -> bool {
         self.depth == Depth::Sixteen && self.route.by_cells && self.needs_luts()
     }
@@ -197,7 +210,7 @@ impl Tiles {
         self.memory(kernels, number).bytes
     }
 
-    /// Returns whether ranks stand for the LUTs of some planes only, or none.
+    /// Returns whether some planes need LUTs, because ranks cannot stand for them.
     fn needs_luts(&self) -> bool {
         !self.route.may_rank || self.tiling.clip == AUTO
     }
@@ -206,12 +219,14 @@ impl Tiles {
         self.tiling.tiles().into()
     }
 
-    /// Returns the blocks that share a tile of so many planes at depth 8: more only if there is not one for each multiprocessor.
+    /// Returns the number of blocks that share a tile at depth 8.
+    ///
+    /// It is more than one only if there would be fewer blocks than multiprocessors.
     fn parts(&self, kernels: &Kernels, number: u64) -> u64 {
         (u64::from(kernels.multiprocessors()) / (number * self.tiles())).clamp(1, self.route.most_parts)
     }
 
-    /// Returns the blocks that make the LUTs of so many planes at depth 16.
+    /// Returns the number of blocks that make the LUTs of so many planes at depth 16.
     fn blocks16(&self, kernels: &Kernels, number: u64) -> u64 {
         (self.tiles() * number).min(u64::from(kernels.multiprocessors()))
     }
@@ -245,8 +260,8 @@ impl Kernels {
     /// Applies CLAHE to planes, with memory at `at`.
     ///
     /// # Safety
-    /// The memory must be as described, and for this stream alone until it is done, and the planes readable in whole 16-byte words. Results must go
-    /// elsewhere if [`Tiles::go_elsewhere`].
+    /// The memory must be as described, and for this stream alone until it is done, and the planes
+    /// readable in whole 16-byte words. Results must go elsewhere if [`Tiles::go_elsewhere`].
     pub(crate) unsafe fn clahe_of_planes(
         &self,
         stream: &Stream,
@@ -289,17 +304,20 @@ impl Kernels {
             true => &mut arguments![pictures, t, luts][..],
             false => arguments![pictures, t, parts, counts, arrived, luts],
         };
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe { self.loaded.launch(stream, (&CLAHE8, (name, "")), launch, arguments)? };
         if !tiles.route.by_cells {
             let (launch, arguments) = (t.columns(batch.number), arguments![pictures, t, luts, strength]);
-            // SAFETY: the arguments match the parameters of direct8; the rest is guaranteed by the caller.
+            // SAFETY: the arguments match the parameters of direct8; the rest is guaranteed by the
+            // caller.
             return unsafe { self.loaded.launch(stream, (&CLAHE8, ("direct8", "")), launch, arguments) };
         }
         let bands = (tiles.area / 8192).clamp(1, 6) as u32;
         let launch = Launch { grid: (t.cells() * bands, batch.number, 1), block: (32, 8, 1), shared: 0 };
         let arguments = arguments![pictures, t, luts, bands, strength];
-        // SAFETY: the arguments match the parameters of cells8; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of cells8; the rest is guaranteed by the
+        // caller.
         unsafe { self.loaded.launch(stream, (&CLAHE8, ("cells8", "")), launch, arguments) }
     }
 
@@ -320,7 +338,8 @@ impl Kernels {
         let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
         let found = arguments![pictures, clip, levels, area, may_rank, occurs, arrived, clippings];
         let how = (tiles, strength.in_thousandths());
-        // SAFETY: the arguments match the parameters of clippings16; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of clippings16; the rest is guaranteed by the
+        // caller.
         unsafe {
             self.launch16(stream, "clippings16", launch, found)?;
             if tiles.route.may_rank {
@@ -330,7 +349,7 @@ impl Kernels {
         }
     }
 
-    /// Maps those planes for which ranks stand for LUTs.
+    /// Maps the planes with ranks instead of LUTs.
     ///
     /// # Safety
     /// As [`Kernels::clahe_of_planes`].
@@ -345,7 +364,8 @@ impl Kernels {
         let (clippings, luts) = (at + memory.clippings, at + memory.luts);
         let by_tile = Launch { grid: (t.tiles(), number, 1), block: (256, 1, 1), shared: 0 };
         let by_cell = Launch { grid: (t.cells(), number, 1), block: (32, 8, 1), shared: RANKS.1 };
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe {
             self.launch16(stream, "ranks16", by_tile, arguments![pictures, t, clippings, luts])?;
             let mapped = arguments![pictures, t, clippings, luts, strength];
@@ -370,7 +390,8 @@ impl Kernels {
         let (blocks, capacity) = (tiles.blocks16(self, number.into()) as u32, self.range16(1 << 10));
         let launch = Launch { grid: (blocks, 1, 1), block: (1024, 1, 1), shared: capacity * 2 };
         let made = arguments![pictures, number, t, clippings, capacity, spill, luts, steep];
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
+        // the caller.
         unsafe {
             self.launch16(stream, "tiles16", launch, made)?;
             if !tiles.route.by_cells {

@@ -1,28 +1,28 @@
-//! What a call needs in device memory besides the pictures.
+//! The memory of a call in addition to the pictures.
 #![allow(unsafe_code)]
 
 use cuda::{Address, Result};
 
 use crate::gpu::Stream;
 
-/// Where a piece of memory begins is a multiple of this.
+/// The alignment of each piece of memory.
 const ALIGNMENT: u64 = 256;
 
-/// How large the pieces of a workspace are, in order, and so where they begin.
+/// The sizes of the pieces of a workspace, in order, which give their offsets.
 #[derive(Default)]
 pub(crate) struct Pieces {
     bytes: u64,
 }
 
 impl Pieces {
-    /// Adds a piece and returns where it begins, from the beginning of the workspace.
+    /// Adds a piece and returns its offset in the workspace.
     pub(crate) fn add(&mut self, bytes: u64) -> u64 {
         let at = self.bytes;
         self.bytes += bytes.next_multiple_of(ALIGNMENT);
         at
     }
 
-    /// Returns how large they are together.
+    /// Returns the size of all pieces.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -35,11 +35,11 @@ pub(crate) struct Workspace<'s> {
 }
 
 impl<'s> Workspace<'s> {
-    /// Allocates the pieces; the first `zeroed` bytes are made zero.
+    /// Allocates the pieces and zeroes the first `zeroed` bytes.
     pub(crate) fn new(stream: &'s Stream, pieces: &Pieces, zeroed: u64) -> Result<Self> {
         let workspace = Self { stream, at: stream.gpu.pool.allocate(stream, pieces.bytes)? };
         if zeroed > 0 {
-            // SAFETY: the memory was just allocated, and is so large.
+            // SAFETY: the memory was just allocated, with at least this size.
             unsafe { stream.zero(workspace.at, zeroed)? };
         }
         Ok(workspace)
@@ -53,7 +53,8 @@ impl<'s> Workspace<'s> {
 
 impl Drop for Workspace<'_> {
     fn drop(&mut self) {
-        // SAFETY: whatever uses it is in this stream. An error here stems from an earlier operation.
+        // SAFETY: all work that uses it is in this stream. An error here stems from an earlier
+        // operation.
         let _ = unsafe { self.stream.free(self.at) };
     }
 }

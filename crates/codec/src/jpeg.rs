@@ -1,14 +1,19 @@
-//! JPEG, with a coder of our own for the usual files, and libjpeg-turbo for unusual, damaged and RGB ones.
+//! JPEG, with a coder of our own for the usual files, and libjpeg-turbo for others.
 //!
-//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to samples, which are equalized. Cb and Cr are not
-//! decoded at all: their quantized coefficients are kept for the encoder, and if the source's quantization tables are kept too, they are
-//! written back without loss. Where hues are to stay, Cb and Cr follow the new luma, and blocks in which nothing changes are passed on as they
-//! are. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
-//! converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept.
+//! The others are unusual, damaged and RGB files.
 //!
-//! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files become RGB. Files with several views are refused. Previews, gain maps and anything
-//! else that follows the picture in its file match the old contrast; they are left out, and a remark says so. EXIF stays as it is,
-//! including any preview in it.
+//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to samples,
+//! which are equalized. Cb and Cr are not decoded at all: their quantized coefficients are kept for
+//! the encoder, and if the source's quantization tables are kept too, they are written back without
+//! loss. Where hues are to stay, Cb and Cr follow the new luma, and unchanged blocks are passed on
+//! as they are. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes
+//! of samples.) There is no conversion to RGB and no resampling. Progressive stays progressive, and
+//! restart intervals, density and application data are kept.
+//!
+//! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files
+//! become RGB. Files with several views are refused. Previews, gain maps and other data after the
+//! picture match the old contrast; they are left out, with a remark. EXIF stays as it is, including
+//! any preview in it.
 
 use std::ops::Range;
 
@@ -56,19 +61,21 @@ pub(super) use process::{Process, is_ycbcr, process};
 use rgb::{Planes, Sampled};
 pub(super) use small::SmallPlane;
 
-/// Returns whether a JPEG's own density can say this resolution.
+/// Returns whether a JPEG's own density can express this resolution.
 pub(super) fn can_state(resolution: Resolution) -> bool {
     Density::new(Some(resolution)).resolution().is_some()
 }
 
-/// Puts the height into the frame header of a whole file if it is only told after the first scan.
+/// Copies a height that follows the first scan into the frame header of a whole file.
 pub(super) fn complete_frame(bytes: &mut [u8]) {
     if let Some((place, height)) = markers::late_height(bytes) {
         bytes[place].copy_from_slice(&height);
     }
 }
 
-/// Returns a file that begins like this one and ends where its first scan begins; `None` if that is not reached.
+/// Returns a file that begins like this one and ends where its first scan begins.
+///
+/// `None` if `head` ends before that.
 pub(super) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     let mut rest = head.get(2..)?;
     loop {
@@ -87,7 +94,7 @@ const BLOCK: usize = 8;
 /// The most bytes of content that a segment's 16-bit length allows.
 const MAX_SEGMENT: usize = 65533;
 
-/// What is kept of a source JPEG for writing it back.
+/// The data of a source JPEG for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     chroma: Option<Chroma>,
@@ -98,15 +105,17 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
-    /// The luma that chroma covers as it was, if it is to follow the new one.
+    /// The luma that chroma covers, before equalization, if chroma is to follow the new luma.
     covered: Option<Covered>,
     /// Bytes of memory that the encoder needs for coefficients.
     encoder_bytes: u64,
-    /// What the file held besides the picture itself.
+    /// Other data in the file, such as thumbnails.
     pub(super) more: More,
     /// Whether a colour profile was left out, because the picture has become gray.
     pub(super) lost_profile: bool,
-    /// Whether XMP was left out, because it tells of what was left out and is damaged, or too long to be corrected.
+    /// Whether XMP was left out.
+    ///
+    /// It describes data that were left out, and is damaged, or too long to be corrected.
     pub(super) lost_xmp: bool,
 }
 
@@ -121,7 +130,7 @@ impl Native {
         self.kept.iter().map(|(_, content)| content.len() as u64).sum()
     }
 
-    /// Returns the bytes of the chroma kept for the encoder, plus those that the encoder needs.
+    /// Returns the bytes of the chroma kept for the encoder, and of the encoder's memory.
     pub(super) fn heap_bytes(&self) -> u64 {
         let waiting = match &self.chroma {
             Some(Chroma::Coefficients(components)) => components.iter().map(Coefficients::heap_bytes).sum(),
@@ -132,13 +141,15 @@ impl Native {
     }
 }
 
-/// Where the chroma of a picture in its own planes is kept for the encoder.
+/// The chroma of a picture in its own planes, kept for the encoder.
 #[derive(Debug)]
 enum Chroma {
     /// Coefficients, already quantized for the output.
     Coefficients(Vec<Coefficients>),
     Samples(ChromaSize, Vec<u8>),
-    /// Samples in the slot, after those of Y. The source file, of this many bytes, follows them: it still has the coefficients.
+    /// Samples in the slot, after those of Y.
+    ///
+    /// The source file, of this many bytes, follows them: it still has the coefficients.
     InSlot(ChromaSize, usize),
 }
 
@@ -149,9 +160,9 @@ pub(super) struct Source<'a> {
     markers: Markers<'a>,
     reader: Reader<'a>,
     space: Space,
-    /// How it is decoded.
+    /// The form in which it is decoded.
     form: Form,
-    /// How much luma chroma covers, if it is to follow it in its own planes.
+    /// The luma that a chroma sample covers, if chroma is to follow it in its own planes.
     cover: Option<Cover>,
     /// Whether the output is gray.
     gray: bool,
@@ -244,8 +255,10 @@ impl<'a> Source<'a> {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
     }
 
-    /// Returns the workspace for a progressive picture's coefficients. The wanted ones are copied out while the whole workspace is still in
-    /// use, whereas memory of the reader's own would be freed after each component.
+    /// Returns the workspace for a progressive picture's coefficients.
+    ///
+    /// The wanted ones are copied out while the whole workspace is still in use, whereas memory of
+    /// the reader's own would be freed after each component.
     pub(super) fn workspace(&self) -> WorkspaceNeeds {
         let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
         match self.markers.progressive {
@@ -257,13 +270,15 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the components whose coefficients are kept for the encoder.
+    /// Returns the components with coefficients that are kept for the encoder.
     fn wanted(&self) -> Range<usize> {
         if let Form::Planes(_) = self.form { 1..self.markers.components.len() } else { 0..0 }
     }
 
-    /// Returns the most bytes that coefficients take during reading, if those of the `wanted` components are kept. A picture in several
-    /// scans needs room for the coefficients of all components.
+    /// Returns the most bytes that coefficients take during reading.
+    ///
+    /// Those of the `wanted` components are kept. A picture in several scans needs room for the
+    /// coefficients of all components.
     fn in_memory(&self, wanted: Range<usize>) -> u64 {
         let whole = self.markers.progressive || self.markers.scans > 1;
         self.collected_bytes(if whole { 0..self.markers.components.len() } else { wanted })
@@ -279,13 +294,13 @@ impl<'a> Source<'a> {
         self.cover.map_or(0, |cover| cover.sum_bytes(PlaneSize::of_pixels(&self.layout())))
     }
 
-    /// Returns how its planes are sampled, if it becomes RGB, and our own reader can do that.
+    /// Returns the sampling of its planes, if it becomes RGB by our own reader.
     fn sampled(&self) -> Option<Sampled> {
         let size = PlaneSize::of_pixels(&self.layout());
         Sampled::new(size, &self.markers.components).filter(|_| self.form == Form::Rgb)
     }
 
-    /// Returns the bytes of the planes that become RGB, and that RGB becomes.
+    /// Returns the bytes of the planes between the picture and RGB.
     fn rgb_bytes(&self) -> u64 {
         self.sampled().map_or(0, |sampled| sampled.bytes())
     }
@@ -335,7 +350,9 @@ impl<'a> Source<'a> {
         Ok(self.payload(tables, chroma, covered))
     }
 
-    /// Decodes into `slot` for a GPU that encodes. The slot is exactly as long as the pixels, the chroma and the file, in this order.
+    /// Decodes into `slot` for a GPU that encodes.
+    ///
+    /// The slot is exactly as long as the pixels, the chroma and the file, in this order.
     pub(super) fn decode_planes(
         mut self,
         slot: &mut [u8],
@@ -356,7 +373,9 @@ impl<'a> Source<'a> {
         Ok(self.payload(tables, Some(in_slot), None))
     }
 
-    /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr, quantized for the output unless they are to follow luma.
+    /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr.
+    ///
+    /// They are quantized for the output unless they are to follow luma.
     fn read_luma(
         &self,
         plane: Plane<&mut [u8]>,
@@ -372,7 +391,9 @@ impl<'a> Source<'a> {
         Ok(picture.filter(are_usual))
     }
 
-    /// Decodes to RGB with our own reader. Returns the quantization tables.
+    /// Decodes to RGB with our own reader.
+    ///
+    /// Returns the quantization tables.
     fn read_rgb(&self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Option<Vec<QuantTable>> {
         let sampled = self.sampled()?;
         let mut planes = Planes::zeros(&sampled)?;
@@ -381,7 +402,9 @@ impl<'a> Source<'a> {
         Some(picture.tables)
     }
 
-    /// Decodes with our own reader. Takes the workspace by value so that it is released before libjpeg, as the fallback, allocates as much.
+    /// Decodes with our own reader.
+    ///
+    /// Takes the workspace by value to release it before libjpeg, the fallback, allocates as much.
     fn read(
         &self,
         planes: &mut [Plane<&mut [u8]>],
@@ -406,9 +429,9 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns what is kept for writing the picture back.
+    /// Returns the data for writing the picture back.
     fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>, covered: Option<Covered>) -> Native {
-        // Chroma that follows luma, or planes that RGB becomes.
+        // Chroma that follows luma, or the planes between the picture and RGB.
         let more_planes = self.recoloured_bytes() + self.rgb_bytes();
         let encoder_bytes = match &chroma {
             // The encoder reads the coefficients from the file again.
@@ -469,20 +492,24 @@ impl Describe for Source<'_> {
         self.markers.metadata_bytes()
     }
 
-    /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
+    /// Returns the most bytes of heap that decoding takes.
+    ///
+    /// They are for a copy of a scan without its stuffed bytes, for the chroma, and for all
     /// coefficients of a picture in several scans.
     fn heap_bytes(&self) -> u64 {
         self.in_memory(self.wanted()) + self.bytes.len() as u64 + self.sum_bytes() + self.rgb_bytes()
     }
 
-    /// Its coefficients are those that are decoded, and its output is about as long as a scan.
+    /// Its coefficients are those of the decoder, and its output is about as long as a scan.
     fn encoder_bytes(&self, to: Format, _layout: &Layout) -> Option<u64> {
         (to == Format::Jpeg).then(|| self.heap_bytes() + self.recoloured_bytes())
     }
 }
 
 impl Markers<'_> {
-    /// Returns whether Y has one sample per pixel, and the components can be interleaved in one scan with their sampling factors.
+    /// Returns whether Y has one sample per pixel, and a scan can interleave the components.
+    ///
+    /// The latter depends on their sampling factors.
     fn is_usual(&self) -> bool {
         let blocks: u32 =
             self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
@@ -491,7 +518,7 @@ impl Markers<'_> {
     }
 }
 
-/// Returns whether these segments have an ICC profile, and one for colour.
+/// Returns whether these segments have an ICC profile for colour.
 fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
     let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
     first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))
@@ -501,7 +528,7 @@ fn decode_error(fault: Fault) -> CodecError {
     if fault.out_of_memory {
         return CodecError::OutOfMemory { bytes: None };
     }
-    // What libjpeg says if the luma's sampling factors are not multiples of the chroma's.
+    // libjpeg's message if the luma's sampling factors are not multiples of the chroma's.
     if fault.message.starts_with("Fractional sampling") {
         let remedy = "leave out --format and --color, or convert it to 4:4:4 or 4:2:0 first";
         return CodecError::unsupported("converting a JPEG of this chroma subsampling to RGB", remedy);

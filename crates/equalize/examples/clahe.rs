@@ -1,6 +1,8 @@
-//! Times one gray PGM of 8 or 16 bits, once for each line on standard input: `benches/clahe_opencv.py` runs it in turns with OpenCV.
-//! `clahe PICTURE COLUMNS ROWS CLIP_LIMIT [THREADS]` prints the seconds of CLAHE, or without tiles (0 0) those of global equalization; several threads
-//! share the picture.
+//! Times one gray PGM of 8 or 16 bits, once for each line on standard input.
+//!
+//! `benches/clahe_opencv.py` runs it in turns with OpenCV. `clahe PICTURE COLUMNS ROWS CLIP_LIMIT
+//! [THREADS]` prints the seconds of CLAHE, or without tiles (0 0) those of global equalization;
+//! several threads share the picture.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -11,7 +13,7 @@ use histeqd_equalize::{
     Clahe, ClipLimit, Depth, Executor, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize_on,
 };
 
-/// So many threads, which last no longer than a step of the work.
+/// A number of threads that last no longer than a step of the work.
 struct Threads(usize);
 
 impl Executor for Threads {

@@ -1,5 +1,7 @@
-//! What keeping the hue costs on one core, and what sparing noise and an exposure add: in turns on the same picture of 12.6 MP, least of 15 runs each.
-//! `cargo run --release -p histeqd-equalize --example hue`
+//! The costs of keeping the hue, of sparing noise and of an exposure, on one core.
+//!
+//! They run in turns on the same picture of 12.6 MP; each is the least of 15 runs. `cargo run
+//! --release -p histeqd-equalize --example hue`
 
 use std::time::Instant;
 
@@ -28,7 +30,9 @@ fn main() {
     }
 }
 
-/// Returns the least nanoseconds a pixel with luma, with hue, and with that where noise is spared or pictures are exposed.
+/// Returns the least nanoseconds per pixel for four operations.
+///
+/// They are luma, hue, hue with noise spared (by CLAHE), and hue with an exposure.
 fn nanoseconds(layout: &Layout, method: Method) -> [f64; 4] {
     let luma = Operation::new(method);
     let hue = Operation { colour: Colour::Hue, ..luma };

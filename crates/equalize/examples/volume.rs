@@ -1,6 +1,8 @@
-//! Times CLAHE of a volume, once for each line on standard input: `benches/volumes.py` runs it in turns with scikit-image.
-//! `volume FILE BITS WIDTH HEIGHT PAGES CLIP_LIMIT COLUMNS ROWS LAYERS THREADS` reads samples in the processor's byte order, prints the seconds, and
-//! leaves the result in the file. A clip limit of 0 is that of `auto`.
+//! Times CLAHE of a volume, once for each line on standard input.
+//!
+//! `benches/volumes.py` runs it in turns with scikit-image. `volume FILE BITS WIDTH HEIGHT PAGES
+//! CLIP_LIMIT COLUMNS ROWS LAYERS THREADS` reads samples in the processor's byte order, prints the
+//! seconds, and leaves the result in the file. A clip limit of 0 is that of `auto`.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -10,7 +12,7 @@ use std::time::Instant;
 use histeqd_equalize::clahe::equalize_volume_on;
 use histeqd_equalize::{Clahe, ClipLimit, Depth, Executor, Layout, Method, Operation, Pixel, Tiles};
 
-/// So many threads, which last no longer than a step of the work.
+/// A number of threads that last no longer than a step of the work.
 struct Threads(usize);
 
 impl Executor for Threads {

@@ -2,7 +2,9 @@
 
 use crate::simd;
 
-/// The order of the two bytes of a 16-bit sample in memory. Where nothing else is said, it is the machine's.
+/// The order of the two bytes of a 16-bit sample in memory.
+///
+/// The default is the machine's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ByteOrder {
@@ -25,7 +27,9 @@ impl ByteOrder {
     }
 }
 
-/// The byte orders of a picture's 16-bit samples before and after it is equalized. Those of 8 bits have none.
+/// The byte orders of a picture's 16-bit samples before and after it is equalized.
+///
+/// 8-bit samples have no byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ByteOrders {

@@ -8,7 +8,9 @@ const WORTH_PAIRING: usize = 128 << 10;
 /// Samples read at a time: one for each of the tables that take turns.
 const WORD: usize = TABLES_8;
 
-/// A count for each pair of neighbouring samples. The first sample of a pair is the low byte of its index.
+/// A count for each pair of neighbouring samples.
+///
+/// The first sample of a pair is the low byte of its index.
 type Pairs = [u32; 1 << 16];
 
 /// Adds samples to the tables of a [`crate::histogram::Tally`].
@@ -31,9 +33,11 @@ fn count_words(samples: &[u8], tables: &mut [[u32; 256]; TABLES_8]) {
     rest.iter().for_each(|&sample| tables[0][usize::from(sample)] += 1);
 }
 
-/// Counts two samples at a time: in a table of all pairs of levels they take one addition to memory instead of two, and these
-/// additions are what counting waits for. Most pairs of a picture lie near the diagonal of the table, so the part in use fits the
-/// L1 cache.
+/// Counts two samples at a time.
+///
+/// In a table of all pairs of levels they take one addition to memory instead of two, and the time
+/// of counting is in these additions. Most pairs of a picture lie near the diagonal of the table:
+/// the part in use fits the L1 cache.
 fn count_pairs(samples: &[u8], table: &mut [u32; 256]) {
     let mut pairs: Box<Pairs> =
         vec![0; 1 << 16].into_boxed_slice().try_into().expect("it is as long as it was made");
@@ -46,8 +50,10 @@ fn count_pairs(samples: &[u8], table: &mut [u32; 256]) {
     rest.iter().for_each(|&sample| table[usize::from(sample)] += 1);
 }
 
-/// Counts the pairs of a block. If all its words are equal, as in a white margin, they are added together: one by one, each addition
-/// would wait for the one before it.
+/// Counts the pairs of a block.
+///
+/// If all its words are equal, as in a white margin, they are added together: one by one, each
+/// addition would wait for the one before it.
 fn count_block(block: &[u8; 8 * WORD], pairs: &mut Pairs) {
     let words: [u64; 8] = std::array::from_fn(|i| u64::from_le_bytes(block.as_chunks().0[i]));
     let mut add = |word: u64, times| {

@@ -1,14 +1,17 @@
-//! Contrast-limited adaptive histogram equalization, byte for byte the same as OpenCV's x86-64 builds.
+//! Contrast-limited adaptive histogram equalization, with the bytes of OpenCV's x86-64 builds.
 //!
-//! The picture is divided into tiles. Each has its own LUT, made from a histogram whose peaks are cut at the clip limit and spread
-//! over all levels; each pixel is interpolated between the LUTs of the four tiles whose centres surround it (K. Zuiderveld, *Contrast
-//! Limited Adaptive Histogram Equalization*, Graphics Gems IV, 1994). Where implementations differ (padding, clipping in a single
-//! pass, the order of the float32 operations, no fused multiply-add), this one follows `cv::CLAHE`.
+//! The picture is divided into tiles. Each has its own LUT, made from a histogram with its peaks
+//! cut at the clip limit and spread over all levels; each pixel is interpolated between the LUTs of
+//! the four tiles around it, by its distance to their centres (K. Zuiderveld, *Contrast Limited
+//! Adaptive Histogram Equalization*, Graphics Gems IV, 1994). Where implementations differ
+//! (padding, clipping in a single pass, the order of the float32 operations, no fused
+//! multiply-add), this one follows `cv::CLAHE`.
 //!
-//! It works in place, and in one of two ways, whichever is faster: with LUTs (`dense`), or, where tiles have few pixels, without them
-//! (`sparse`). So its time grows with the number of pixels, however small the tiles are. `bands` has the order in which both go through the
-//! picture, and the pieces that threads share; `survey` finds out which levels occur where, and `slots` numbers them. `volume` does stacks of
-//! pictures, whose tiles are boxes.
+//! It works in place, and in one of two ways, whichever is faster: with LUTs (`dense`), or, where
+//! tiles have few pixels, without them (`sparse`). Its time therefore grows with the number of
+//! pixels, however small the tiles are. `bands` has the order in which both go through the picture,
+//! and the pieces that threads share; `survey` finds out which levels occur where, and `slots`
+//! numbers them. `volume` handles stacks of pictures, with boxes as tiles.
 
 mod bands;
 mod dense;
@@ -42,22 +45,26 @@ pub use volume::{
     BoxTables, Clippings, Extent, Part, Rolling, RowCounts, RowTables, Volume, equalize_volume_on,
 };
 
-/// Bytes of tables that are kept from picture to picture.
+/// Bytes of tables kept from picture to picture.
 const TABLES_KEPT: usize = 8 << 20;
 
 /// Tiles of fewer pixels never have LUTs.
 const TINY: u64 = 32;
 
-/// The entries of a LUT that take as long to make and to read as a pixel without LUTs.
+/// LUT entries that take as long to make and to read as a pixel without LUTs.
 const ENTRIES_A_PIXEL: u64 = 16;
 
 impl Geometry {
-    /// Returns the most entries that the LUTs of a row of tiles may have; with more, it is faster without LUTs.
+    /// Returns the most entries that the LUTs of a row of tiles may have.
+    ///
+    /// With more, equalization without LUTs is faster.
     const fn entries_allowed(&self) -> u64 {
         if self.area() < TINY { 0 } else { self.area().saturating_mul(ENTRIES_A_PIXEL * self.columns as u64) }
     }
 
-    /// Bytes that a [`super::Scratch`] grows to for this picture, with whichever levels it has, on one thread. Each further one adds up to 8 MiB.
+    /// Returns the bytes that a [`super::Scratch`] grows to for this picture, on one thread.
+    ///
+    /// The levels of the picture do not matter. Each further thread adds up to 8 MiB.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
         match layout.depth {
             Depth::Eight => self.bytes::<u8>(layout),
@@ -79,7 +86,7 @@ impl Geometry {
     }
 }
 
-/// What is kept of a plane, reused from picture to picture.
+/// The buffers for a plane, reused from picture to picture.
 pub(super) struct Buffers<S> {
     padding: Vec<S>,
     exposure: Option<Vec<S>>,
@@ -114,17 +121,17 @@ impl<S: Sample> Buffers<S> {
     }
 }
 
-/// Entries of a LUT that are made at a time.
+/// Entries of a LUT made at a time.
 const STEP: usize = 256;
 
 /// The buffers of a thread.
 pub(super) struct Thread<S> {
     tally: Option<Tally>,
     rows: Rows<S>,
-    /// For each place in a block, the entries of its four tiles side by side.
+    /// The entries of the four tiles, adjacent, for each place in a block.
     quads: Vec<Quad>,
     sorting: Sorting<S>,
-    /// For every level whether it occurs; without entries between two uses.
+    /// For every level whether it occurs; empty between two uses.
     occurs: Vec<bool>,
 }
 
@@ -188,7 +195,9 @@ pub(super) fn equalize<S: Sample, E: Executor>(
     }
 }
 
-/// Finds out which levels occur where, as far as it pays to know, and returns what is done to each tile; nothing if the plane stays as it is.
+/// Finds out which levels occur where, as far as this pays off.
+///
+/// Returns the treatment of each tile, or `None` if the plane stays as it is.
 fn look<S: Sample, E: Executor>(
     plane: &PaddedPlane<'_, S>,
     tiles: &Geometry,
@@ -221,7 +230,10 @@ fn look<S: Sample, E: Executor>(
     Some(clipping.with_noise(clahe.noise, levels))
 }
 
-/// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, scales the running sum, and weakens what spans few levels.
+/// Makes the LUT of a tile from its counts.
+///
+/// Clips them, spreads the excess in one pass, scales the running sum, and weakens the result for
+/// tiles that span few levels.
 pub fn fill_lut<S: Level, C: Copy + Into<u64>>(counts: &[C], clipping: &Clipping, scale: f32, lut: &mut [S]) {
     let total: u64 = counts.iter().map(|&count| count.into()).sum();
     if total <= i32::MAX as u64 {

@@ -1,26 +1,30 @@
-//! How high the peaks of a tile's histogram may be, and where what is cut off them goes.
+//! The clip limit of a tile's histogram, and the redistribution of the excess.
 
 use std::ops::{Add, Mul, Range, Sub};
 
 use crate::portable::round;
 use crate::{Depth, Strength};
 
-/// CLAHE's clip limit, as it is asked for.
+/// CLAHE's clip limit, as requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClipLimit {
-    /// [`ClipLimit::USUAL`]. Of more than 256 levels, the same as if a plane had only the levels that occur in it,
+    /// [`ClipLimit::USUAL`], by the levels that occur.
+    ///
+    /// With more than 256 levels, the result is as if a plane had only the levels that occur in it,
     /// however many a file may have: see [`Clipping::of_levels`].
     Auto,
-    /// The highest count allowed, as a multiple of the mean over all levels; 0 means no limit. This is OpenCV's `clipLimit`.
+    /// The highest count allowed, as a multiple of the mean over all levels; 0 means no limit.
+    ///
+    /// This is OpenCV's `clipLimit`.
     Times(f64),
 }
 
 impl ClipLimit {
-    /// What suits most pictures of 8 bit.
+    /// A limit that suits most pictures of 8 bits.
     pub const USUAL: u64 = 2;
 
-    /// Returns whether it depends on the levels that occur in a plane of so many levels.
+    /// Returns whether the limit depends on the levels that occur in a plane of `levels` levels.
     pub const fn needs_levels(self, levels: usize) -> bool {
         matches!(self, Self::Auto) && levels > Depth::Eight.levels()
     }
@@ -33,12 +37,14 @@ pub struct LevelsInUse {
     pub lowest: u32,
     /// The highest.
     pub highest: u32,
-    /// How many different ones.
+    /// The number of different levels.
     pub number: u32,
 }
 
 impl LevelsInUse {
-    /// Returns the levels that occur, given for every level from 0 on whether it does. At least one must.
+    /// Returns the levels that occur.
+    ///
+    /// `occurs` has an entry for every level from 0 on. At least one must occur.
     pub fn new(occurs: impl DoubleEndedIterator<Item = bool> + ExactSizeIterator + Clone) -> Self {
         let levels = occurs.len() as u32;
         let lowest = occurs.clone().position(|occurs| occurs).unwrap_or(0) as u32;
@@ -47,21 +53,24 @@ impl LevelsInUse {
     }
 }
 
-/// What is done to the histogram of each tile of a plane.
+/// The clipping of the histograms of a plane's tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clipping {
     /// The count at which a bin is clipped; `None` means no limit.
     pub most: Option<u64>,
     /// The levels over which the excess is spread.
     pub spread: Range<u32>,
-    /// How many levels the middle four fifths of a tile's samples have to span for its LUT to be all of it; a tile that spans fewer gains in
-    /// proportion less. 0 for all LUTs as they are.
+    /// Span of levels at which a LUT has its full effect; 0 for LUTs as they are.
+    ///
+    /// It is the span of the middle four fifths of a tile's samples; a tile that spans fewer levels
+    /// gains in proportion less.
     pub full_span: u32,
 }
 
 impl Clipping {
-    /// Returns OpenCV's clipping of tiles of `area` pixels of so many levels. [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here,
-    /// as it is of up to 256 levels.
+    /// Returns OpenCV's clipping of tiles of `area` pixels of `levels` levels.
+    ///
+    /// [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here, as it is for up to 256 levels.
     pub fn new(limit: ClipLimit, area: u64, levels: usize) -> Self {
         let times = match limit {
             ClipLimit::Auto => ClipLimit::USUAL as f64,
@@ -71,12 +80,15 @@ impl Clipping {
         Self { most, spread: 0..levels as u32, full_span: 0 }
     }
 
-    /// Returns the clipping of [`ClipLimit::Auto`] for tiles of `area` pixels of a plane with these levels; `None` if there is only one,
-    /// and nothing to enhance.
+    /// Returns the clipping of [`ClipLimit::Auto`] for tiles of `area` pixels.
     ///
-    /// A bin may have [`ClipLimit::USUAL`] times the mean over the levels that occur, of which 256 are assumed at least, as in an 8-bit
-    /// picture of few levels. The excess is spread between the lowest and the highest level, in proportion to the distance from the lowest,
-    /// so that the tables lead from the bottom of the range to its top.
+    /// `in_use` are the plane's levels; `None` if there is only one, which leaves no contrast to
+    /// enhance.
+    ///
+    /// A bin may have [`ClipLimit::USUAL`] times the mean over the levels that occur; at least 256
+    /// are assumed, as in an 8-bit picture of few levels. The excess is spread between the lowest
+    /// and the highest level, in proportion to the distance from the lowest: the tables then lead
+    /// from the bottom of the range to its top.
     pub fn of_levels(in_use: LevelsInUse, area: u64) -> Option<Self> {
         let LevelsInUse { lowest, highest, number } = in_use;
         let assumed = u64::from(number).max(Depth::Eight.levels() as u64);
@@ -86,14 +98,18 @@ impl Clipping {
 }
 
 impl Clipping {
-    /// Returns the same where tiles that span fewer levels than `noise`, of 256, gain less; `levels` is how many there are.
+    /// Returns the same clipping with less gain for tiles that span fewer levels than `noise`.
+    ///
+    /// `noise` is in levels of 256; `levels` is the number of levels.
     #[must_use]
     pub fn with_noise(self, noise: u8, levels: usize) -> Self {
         let full_span = u32::from(noise) * (levels as u32 - 1) / 255;
         Self { full_span: if noise == 0 { 0 } else { full_span.max(1) }, ..self }
     }
 
-    /// Returns how far the LUT goes of a tile of `area` samples with these levels, in ascending order, and how often each occurs.
+    /// Returns the strength of the LUT of a tile of `area` samples.
+    ///
+    /// `counts` are the tile's levels, in ascending order, each with its count.
     pub(super) fn strength(&self, area: u64, counts: impl Iterator<Item = (u32, u64)>) -> Strength {
         if self.full_span == 0 {
             return Strength::FULL;
@@ -114,7 +130,7 @@ impl Clipping {
         Strength::thousandths(thousandths as u16).unwrap_or(Strength::FULL)
     }
 
-    /// Returns what is spread over the levels of a tile from whose bins `excess` samples were cut.
+    /// Returns the distribution of `excess` samples over the levels of a tile.
     pub(super) fn spread(&self, excess: u64) -> Spread {
         let Range { start: first, end } = self.spread;
         let bins = end - first;
@@ -173,27 +189,28 @@ impl Count for u64 {
     }
 }
 
-/// What is cut off the bins of one tile, as it is spread over its levels.
+/// The excess of one tile, as spread over its levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spread {
-    /// The first of the levels that have a share.
+    /// The first level with a share.
     first: u32,
-    /// How many levels have one.
+    /// The number of levels with a share.
     bins: u32,
     share: u64,
-    /// What the shares leave: one each for the levels 0, step, 2 step, … of those that have a share.
+    /// The remainder: one each for the levels 0, step, 2 step, … of those with a share.
     extras: u32,
     half_step: f32,
     inverse_step: f32,
 }
 
 impl Spread {
-    /// Returns what the levels from 0 to this one have together.
+    /// Returns the sum of the shares of the levels from 0 to this one.
     #[inline(always)]
     pub(super) fn up_to<C: Count>(&self, level: u32) -> C {
         let bins = (level + 1).clamp(self.first, self.first + self.bins) - self.first;
-        // The quotient of `bins` and the step, rounded up, which is that of `bins` and half of what is left of a step, rounded to the nearest.
-        // It is exact, for it is at least half of an inverse step away from where the rounding changes, and off by less than 2⁻⁵ of that.
+        // The quotient of `bins` and the step, rounded up: that of `bins + (step - 1) / 2` and the
+        // step, rounded to the nearest. It is exact: it is at least half of an inverse step away
+        // from where the rounding changes, and off by less than 2⁻⁵ of that.
         let steps = round((bins as i32 as f32 + self.half_step) * self.inverse_step);
         C::at_most(self.share) * C::from(bins) + C::from(steps.min(self.extras))
     }
@@ -220,7 +237,7 @@ mod tests {
         let needs = |limit: ClipLimit| [2, 256, 257, 4096, 65_536].map(|levels| limit.needs_levels(levels));
         assert_eq!(needs(ClipLimit::Auto), [false, false, true, true, true]);
         assert_eq!(needs(ClipLimit::Times(2.0)), [false; 5]);
-        // However many there may be.
+        // Independent of the number of possible levels.
         let of = |levels: u32| {
             let occurs: Vec<_> = (0..levels).map(|level| (1729..2066).contains(&level)).collect();
             Clipping::of_levels(LevelsInUse::new(occurs.into_iter()), 16_384)
@@ -257,7 +274,7 @@ mod tests {
                 .in_thousandths()
         };
         assert_eq!(of(&[(10, 1000)]), 0);
-        // A tenth at each end is passed over.
+        // A tenth at each end is ignored.
         assert_eq!(of(&[(10, 100), (60, 800), (110, 100)]), 0);
         assert_eq!(of(&[(10, 101), (60, 798), (110, 101)]), 1000);
         assert_eq!(of(&[(0, 500), (48, 500)]), 500);

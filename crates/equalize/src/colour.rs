@@ -1,4 +1,4 @@
-//! Luma, and how a change of luma changes colour.
+//! Luma, and the change of colour that follows from a change of luma.
 
 pub use super::hue::{DARK_OFFSET, MOST_CHROMA};
 use super::portable::luma_portable;
@@ -7,27 +7,36 @@ use super::sample::Sample;
 use super::simd;
 use crate::{Depth, Layout, Pixel};
 
-/// What is equalized in a colour picture, and how its colours follow.
+/// The plane of a colour picture that is equalized, and the rule for its colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Colour {
-    /// Its luma. Red, green and blue change by as much, clamped to the levels ([`shift_luma`]).
+    /// Luma.
+    ///
+    /// Red, green and blue change by the same amount, clamped to the levels ([`shift_luma`]).
     #[default]
     Luma,
-    /// Its luma. What each channel differs from luma by is scaled by the ratio of the new luma to the old, by that ratio with 4 levels of 256 added
-    /// to both, by the greatest factor with which all fit into the range, or by 4, whichever is least; so hue stays, nothing clips, and nearly black
-    /// pixels stay nearly gray. Pixels whose luma stays are left as they are.
+    /// Luma, with the hue kept.
+    ///
+    /// The difference of each channel from luma is scaled by the least of four factors: the ratio
+    /// of the new luma to the old, that ratio with 4 levels of 256 added to both, the greatest
+    /// factor with which all channels fit into the range, and 4. Hue stays, no channel clips, and
+    /// nearly black pixels stay nearly gray. Pixels with unchanged luma are left as they are.
     Hue,
-    /// The L of its CIE L\*a\*b\*, with the a and b that it has: to the bytes of OpenCV's conversions. For 8 bits, and all their levels.
+    /// The L of CIE L\*a\*b\*, with a and b kept, to the bytes of OpenCV's conversions.
+    ///
+    /// For 8 bits, and all their levels.
     Lab,
     /// Each channel by itself.
     PerChannel,
-    /// Red, green and blue through one LUT, which follows from the sum of their counts, so that their balance stays. Not for CLAHE.
+    /// Red, green and blue through one LUT, which follows from the sum of their counts.
+    ///
+    /// Their balance stays. Not for CLAHE.
     Linked,
 }
 
 impl Colour {
-    /// Returns the planes that are equalized, each separately, to equalize a picture.
+    /// Returns the planes of a picture that are equalized, each separately.
     pub const fn to_equalize(self, pixel: Pixel) -> &'static [Plane] {
         match (self, pixel) {
             (_, Pixel::Gray | Pixel::GrayAlpha) => &[Plane::Channel(0)],
@@ -39,16 +48,16 @@ impl Colour {
     }
 }
 
-/// How a new luma changes the colours of a pixel.
+/// The change of a pixel's colours with a new luma.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Relight {
-    /// As [`Colour::Luma`] says.
+    /// As in [`Colour::Luma`].
     Shift,
-    /// As [`Colour::Hue`] says, up to this level.
+    /// As in [`Colour::Hue`], up to this level.
     KeepHue { highest: u16 },
 }
 
-/// A plane of a picture: one value per pixel, but for [`Plane::Colours`].
+/// A plane of a picture: one value per pixel, except for [`Plane::Colours`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Plane {
@@ -66,7 +75,7 @@ pub enum Plane {
 const COLOURS: [Plane; 3] = [Plane::Channel(0), Plane::Channel(1), Plane::Channel(2)];
 
 impl Plane {
-    /// Returns the planes of one value per pixel that make it up.
+    /// Returns the planes of one value per pixel that make up this plane.
     pub const fn parts(&self) -> &[Self] {
         match self {
             Self::Colours => &COLOURS,
@@ -74,7 +83,7 @@ impl Plane {
         }
     }
 
-    /// Returns whether it is all samples of such pixels, in the order in which they lie.
+    /// Returns whether the plane is all samples of such pixels, in the order of memory.
     pub(super) fn is_of_all_samples(self, pixel: Pixel) -> bool {
         pixel == Pixel::Gray || (pixel == Pixel::Rgb && self == Self::Colours)
     }
@@ -114,8 +123,10 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     }
 }
 
-/// Writes one plane back into interleaved samples: a channel's new values as they are, a new luma as `relight` says, from the old luma `before`,
-/// as [`read`] returned it.
+/// Writes one plane back into interleaved samples.
+///
+/// The new values of a channel are stored as they are; a new luma changes colours by `relight`.
+/// `before` is the old plane, as returned by [`read`].
 pub(super) fn write<S: Sample>(
     samples: &mut [S],
     pixel: Pixel,
@@ -159,7 +170,7 @@ pub enum Gray {
 }
 
 impl Gray {
-    /// Returns the number of the channel that it is, unless it is made of all.
+    /// Returns the number of the channel, unless the gray is made from all three.
     pub const fn channel(self) -> Option<usize> {
         match self {
             Self::Luma => None,
@@ -170,8 +181,10 @@ impl Gray {
     }
 }
 
-/// Replaces colour with gray, in place: packs the gray pixels (with their alpha, if any) at the front of `pixels`, and returns
-/// their layout. A gray picture stays as it is.
+/// Replaces colour with gray, in place.
+///
+/// Packs the gray pixels (with their alpha, if any) at the front of `pixels`, and returns their
+/// layout. A gray picture stays as it is.
 ///
 /// # Panics
 /// If `pixels` is shorter than [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
@@ -198,7 +211,7 @@ fn compact<S: Sample>(samples: &mut [S], pixel: Pixel, gray: Gray) {
             Some(channel) => samples[from + channel],
             None => luma(samples[from], samples[from + 1], samples[from + 2]),
         };
-        // The target never lies beyond the source, so whatever it overwrites has been read.
+        // The target never lies beyond the source: any overwritten sample has been read.
         samples[at * gray_channels] = value;
         if pixel.has_alpha() {
             samples[at * gray_channels + 1] = samples[from + 3];

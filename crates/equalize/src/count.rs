@@ -1,4 +1,4 @@
-//! Colour histograms: how often every level occurs, channel by channel.
+//! Colour histograms: the counts of every level, channel by channel.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,9 @@ use super::histogram::{Counted, count_plane, of_plane};
 use super::{Buffers, Sample, Scratch};
 use crate::{Colour, Depth, Layout, Operation, Pixel};
 
-/// Returns the planes that are counted, in the order of their counts: all channels and, for colour, luma.
+/// Returns the planes that are counted, in the order of their counts.
+///
+/// These are all channels and, for colour, luma.
 pub const fn planes(pixel: Pixel) -> &'static [Plane] {
     use Plane::{Channel, Luma};
     match pixel {
@@ -19,26 +21,31 @@ pub const fn planes(pixel: Pixel) -> &'static [Plane] {
     }
 }
 
-/// Returns which samples of a plane are counted: all of alpha, but of other planes only visible pixels, as for equalization.
+/// Returns which samples of a plane are counted.
+///
+/// Alpha is counted whole, the other planes only in visible pixels, as for equalization.
 pub fn counted(pixel: Pixel, plane: Plane) -> Counted {
     let alpha = pixel.has_alpha() && plane == Plane::Channel(pixel.channels() - 1);
     if alpha { Counted::All } else { Counted::Visible }
 }
 
-/// Returns the number of counts in a colour histogram of this layout: one per level for each of its [`planes`].
+/// Returns the number of counts in a colour histogram of this layout.
+///
+/// It is one per level for each of its [`planes`].
 pub fn length(layout: &Layout) -> usize {
     planes(layout.pixel).len() * layout.depth.levels()
 }
 
-/// Returns the counts of the planes that are equalized ([`Colour::to_equalize`]), in the same order, given all counts of a picture of this
-/// layout.
+/// Returns the counts of the equalized planes ([`Colour::to_equalize`]), in the same order.
+///
+/// `counts` are all counts of a picture of this layout.
 ///
 /// # Panics
 /// If the length of `counts` is not [`length`].
 pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, colour: Colour) -> Cow<'c, [u64]> {
     assert_eq!(counts.len(), length(layout), "a count a level and plane");
     let (levels, equalized) = (layout.depth.levels(), colour.to_equalize(layout.pixel));
-    // They follow each other here too.
+    // The equalized planes are adjacent here too.
     let first = planes(layout.pixel).iter().position(|&plane| plane == place(equalized[0].parts()[0]));
     let counts = &counts[first.expect("all planes are counted") * levels..];
     match equalized {
@@ -47,7 +54,7 @@ pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, colour: Colour) -> C
     }
 }
 
-/// Returns the sum of the counts of some planes, each with so many levels.
+/// Returns the sum of the counts of some planes, each with `levels` counts.
 fn sum_of_planes(counts: &[u64], levels: usize) -> Cow<'_, [u64]> {
     let (first, others) = counts.split_at(levels);
     if others.is_empty() {
@@ -60,16 +67,21 @@ fn sum_of_planes(counts: &[u64], levels: usize) -> Cow<'_, [u64]> {
     Cow::Owned(sums)
 }
 
-/// Returns the plane of a colour histogram in whose place the counts of a plane are: those of the L of L\*a\*b\* are in that of luma.
+/// Returns the plane of a colour histogram that stands for this plane.
+///
+/// Lightness takes the place of luma.
 fn place(plane: Plane) -> Plane {
     if plane == Plane::Lightness { Plane::Luma } else { plane }
 }
 
-/// Counts the planes of a picture that are equalized, and returns their counts in the places of luma and of the channels among those of a colour
-/// histogram, where all others are 0. The L of L\*a\*b\* has the place of luma.
+/// Counts the equalized planes of a picture.
+///
+/// Returns a colour histogram with the counts of luma and of the channels; all others are 0.
+/// Lightness of L\*a\*b\* takes the place of luma.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd
+/// address.
 pub fn equalized_planes(pixels: &[u8], layout: &Layout, operation: &Operation) -> Vec<u64> {
     let mut counts = vec![0; length(layout)];
     let levels = layout.depth.levels();
@@ -82,11 +94,13 @@ pub fn equalized_planes(pixels: &[u8], layout: &Layout, operation: &Operation) -
     counts
 }
 
-/// Counts all planes of a picture into `counts`, one plane after another, each with one count per level. `counts` is overwritten.
+/// Counts all planes of a picture into `counts`, which is overwritten.
+///
+/// The counts of one plane follow those of another, with one count per level.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the length of `counts` is
-/// not [`length`].
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd
+/// address, or if the length of `counts` is not [`length`].
 pub fn count(pixels: &[u8], layout: &Layout, counts: &mut [u64], scratch: &mut Scratch) {
     count_on(&Sequential, pixels, layout, counts, scratch);
 }

@@ -1,18 +1,23 @@
-//! How much of the range the levels of a picture cover.
+//! The share of the range that the levels of a picture cover.
 
 use super::simd;
 use crate::{ByteOrder, Depth, Layout, Pixel};
 
-/// A picture that covers less than one part in this many looks like a single level: black, where 12-bit samples have 16 bits.
+/// Divisor of the range below which a picture looks like a single level.
+///
+/// Where 12-bit samples have 16 bits, for example, that level is black.
 pub const NARROW: u32 = 6;
 
-/// Samples that are looked at before it is asked again whether the picture covers enough.
+/// Samples looked at between two checks whether the picture covers enough.
 const BLOCK: usize = 1 << 14;
 
-/// Returns whether the colours of a 16-bit picture, whose bytes are in this order, cover less than a sixth of the range.
+/// Returns whether the colours of a 16-bit picture cover less than a sixth of the range.
+///
+/// `order` is the byte order of `pixels`.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd
+/// address.
 pub fn is_narrow(pixels: &[u8], layout: &Layout, order: ByteOrder) -> bool {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     if layout.depth != Depth::Sixteen {
@@ -33,7 +38,9 @@ pub fn is_narrow(pixels: &[u8], layout: &Layout, order: ByteOrder) -> bool {
     true
 }
 
-/// Returns the lowest and the highest of the colours of some pixels, whose levels `level` reads from their samples.
+/// Returns the lowest and the highest colour level of some pixels.
+///
+/// `level` reads a level from a sample.
 fn extremes_of(block: &[u16], pixel: Pixel, level: impl Fn(u16) -> u16 + Copy) -> [u16; 2] {
     let (channels, colours) = (pixel.channels(), pixel.colour_channels());
     match channels == colours {

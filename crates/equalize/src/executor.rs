@@ -1,5 +1,7 @@
-//! One picture on several threads. The crate starts none: it cuts a picture into pieces that do not depend on each other, and an [`Executor`] of
-//! the caller's has its threads work on them.
+//! One picture on several threads.
+//!
+//! The crate starts no threads: it cuts a picture into independent pieces, and the caller's
+//! [`Executor`] has its threads work on them.
 //!
 //! ```
 //! use histeqd_equalize::*;
@@ -43,22 +45,24 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A thread that has less to do than this many samples costs more than it saves.
+/// The fewest samples for which another thread saves more than it costs.
 pub const SAMPLES_A_THREAD: usize = 1 << 18;
 
-/// The pieces that each thread gets on average, so that none waits long for one that has to pause.
+/// The average number of pieces for each thread, to keep waits for a paused thread short.
 const PIECES_A_THREAD: usize = 12;
 
 /// The fewest samples that are worth a piece of their own.
 const SAMPLES_A_PIECE: usize = 1 << 15;
 
-/// What has pieces of a picture worked on by several threads.
+/// The threads that work on the pieces of a picture.
 pub trait Executor: Sync {
-    /// Returns how many threads can work at once, including the one that calls.
+    /// Returns how many threads can work at once, including the calling thread.
     fn threads(&self) -> usize;
 
-    /// Calls `work` once with each piece, on this thread and on at most `threads - 1` others, and returns when all calls have returned. Each
-    /// thread should take the next piece when it has finished one: pieces are of unlike size.
+    /// Calls `work` once with each piece, and returns when all calls have returned.
+    ///
+    /// It uses this thread and at most `threads - 1` others. Each thread should take the next piece
+    /// when it has finished one: pieces are of unlike size.
     ///
     /// # Panics
     /// If `work` does.
@@ -75,7 +79,7 @@ impl<E: Executor> Executor for &E {
     }
 }
 
-/// The thread that calls, and no other.
+/// The calling thread alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sequential;
 
@@ -96,17 +100,19 @@ pub(super) struct Team<'e, E> {
 }
 
 impl<'e, E: Executor> Team<'e, E> {
-    /// Returns those for a picture of so many samples.
+    /// Returns the team for a picture of so many samples.
     pub(super) fn new(executor: &'e E, samples: usize) -> Self {
         Self { executor, threads: executor.threads().min(samples / SAMPLES_A_THREAD).max(1) }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of threads.
     pub(super) const fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Returns how many of `samples` samples a piece should have: all of them for a thread that works alone.
+    /// Returns how many of `samples` samples a piece should have.
+    ///
+    /// A thread that works alone has all of them.
     pub(super) fn piece(&self, samples: usize) -> usize {
         if self.threads == 1 {
             return samples.max(1);
@@ -123,7 +129,7 @@ impl<'e, E: Executor> Team<'e, E> {
     }
 }
 
-/// Buffers that threads take while they work on a piece: as many as work at once.
+/// Buffers that threads take while they work on a piece: one set for each thread at work.
 pub(super) struct Pool<T>(Mutex<Vec<T>>);
 
 impl<T> Default for Pool<T> {
@@ -137,7 +143,7 @@ impl<T: Default> Pool<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works with buffers that no other thread has meanwhile.
+    /// Works with buffers that no other thread uses meanwhile.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let taken = self.lock().pop();
         let mut buffers = taken.unwrap_or_default();

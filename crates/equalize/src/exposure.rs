@@ -5,34 +5,38 @@ use std::borrow::Cow;
 use crate::level::Level;
 use crate::percentiles::Stretch;
 
-/// How many times brighter a picture may become.
+/// Greatest factor by which a picture may be brightened.
 const BRIGHTER: u64 = 3;
 
-/// All of the range, in the unit of an [`Exposure`].
+/// The whole range, in the unit of an [`Exposure`].
 const ALL: u64 = 1000;
 
-/// How bright a picture becomes before the method sees it.
+/// Brightening of a picture before the method.
 ///
-/// With `a` and `b` the levels between which a stretch would spread the samples, half of `a` is taken away, and `b` becomes a share of the range,
-/// unless it is above that already or would be more than three times as bright. So haze stays haze, nothing becomes darker but the darkest
-/// levels, and a night picture stays one. In integers, with `k = floor(a / 2)` and `t = max(b, min(floor(top * share), 3 b))`, level `i` becomes
-/// `(i - k) / (b - k) * t`, halves up, within the range. If there is nothing between `a` and `b`, all levels stay.
+/// Let `a` and `b` be the levels between which a stretch would spread the samples. Half of `a` is
+/// subtracted, and `b` becomes a share of the range, unless it is above that already or would be
+/// more than three times as bright. Haze therefore stays haze, only the darkest levels become
+/// darker, and a night picture stays one. In integers, with `k = floor(a / 2)` and `t = max(b,
+/// min(floor(top * share), 3 b))`, level `i` becomes `(i - k) / (b - k) * t`, halves up, within the
+/// range. If there is no level between `a` and `b`, all levels stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Exposure {
-    /// The share of the range that the brightest samples reach, in thousandths.
+    /// Share of the range that the brightest samples reach, in thousandths.
     pub share: u16,
-    /// The shares of the samples that are passed over at both ends.
+    /// Shares of the samples to ignore at both ends.
     pub ends: Stretch,
 }
 
 impl Exposure {
-    /// Returns the table of a plane with these counts, of which the first `levels` may occur. What is above them stays as it is.
+    /// Returns the table of a plane with these counts.
+    ///
+    /// Only the first `levels` levels may occur; higher ones map to themselves.
     pub(crate) fn table<S: Level>(self, levels: usize, counts: &[u64]) -> Vec<S> {
         table(levels, self.line(levels, counts))
     }
 
-    /// Returns the line of such a plane; `None` if all levels stay.
+    /// Returns the line of a plane with these counts; `None` if all levels stay.
     fn line(self, levels: usize, counts: &[u64]) -> Option<Line> {
         let (darkest, brightest) = self.ends.ends(&counts[..levels])?;
         let (top, brightest) = (levels as u64 - 1, brightest as u64);
@@ -56,7 +60,7 @@ fn table<S: Level>(levels: usize, line: Option<Line>) -> Vec<S> {
     let Some(Line { black, width, white }) = line else { return table };
     let (dark, others) = table[..levels].split_at_mut(black as usize);
     dark.fill(S::from_level(0));
-    // Halves go up. No division for each entry.
+    // Halves go up. The remainder is carried along, which saves a division for each entry.
     let (mut exposed, mut left) = (0, width);
     for entry in others {
         *entry = S::from_level(exposed.min(levels as u64 - 1) as u32);
@@ -78,13 +82,15 @@ pub(crate) fn mapped<S: Level, C: Copy + Default + std::ops::AddAssign>(counts: 
     mapped
 }
 
-/// Makes a LUT of exposed levels one of the levels that the table exposes.
+/// Composes two tables: `lut`, for exposed levels, becomes one for the levels before `table`.
 pub(crate) fn compose<S: Level>(table: &[S], lut: &mut [S]) {
     let exposed = lut.to_vec();
     lut.iter_mut().zip(table).for_each(|(entry, level)| *entry = exposed[level.level()]);
 }
 
-/// Returns for every level whether it occurs after levels went through a table, given whether they did before; all that occur are in it.
+/// Returns for every level whether it occurs after levels went through a table.
+///
+/// `occurs` is the same before the table, and covers all levels that occur.
 pub(crate) fn occurring<'o, S: Level>(occurs: &'o [bool], table: Option<&[S]>) -> Cow<'o, [bool]> {
     let Some(table) = table else { return Cow::Borrowed(occurs) };
     let mut exposed = vec![false; occurs.len()];
@@ -93,7 +99,7 @@ pub(crate) fn occurring<'o, S: Level>(occurs: &'o [bool], table: Option<&[S]>) -
     Cow::Owned(exposed)
 }
 
-/// The exposure of each plane that is equalized; of none without an [`Exposure`].
+/// The exposure of each equalized plane; empty without an [`Exposure`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exposures {
     levels: usize,
@@ -101,7 +107,7 @@ pub(crate) struct Exposures {
 }
 
 impl Exposures {
-    /// Returns those of planes with these counts, each with one a level.
+    /// Returns the exposures of planes with these counts, one count per level.
     pub(crate) fn new<S: Level>(exposure: Option<Exposure>, levels: usize, counts: &[u64]) -> Self {
         let Some(exposure) = exposure else { return Self::default() };
         let lines = counts.chunks_exact(S::LEVELS).map(|counts| exposure.line(levels, counts));

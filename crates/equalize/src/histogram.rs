@@ -20,7 +20,7 @@ pub(super) const BLOCK: usize = 2048;
 pub enum Counted {
     /// All of them.
     All,
-    /// The samples of visible pixels: those without alpha, or whose alpha is not 0.
+    /// The samples of visible pixels: pixels without alpha, or with an alpha other than 0.
     Visible,
 }
 
@@ -28,11 +28,11 @@ pub enum Counted {
 pub struct Tally {
     /// Tables of one count per level, one after another. No count exceeds `u32::MAX - room`.
     tables: Vec<u32>,
-    /// How many samples the tables can take before one of their counts could overflow.
+    /// Number of samples that the tables can take before one of their counts could overflow.
     room: usize,
-    /// The sums of what the tables held whenever they were emptied.
+    /// The sums of the tables' counts whenever the tables were emptied.
     counts: Vec<u64>,
-    /// Whether they have been emptied.
+    /// Whether the tables have been emptied.
     emptied: bool,
 }
 
@@ -53,7 +53,7 @@ impl Tally {
         self.clear_range(0..self.counts.len());
     }
 
-    /// Forgets everything counted, which was of these levels.
+    /// Forgets everything counted, if all of it was of these levels.
     pub(super) fn clear_range(&mut self, levels: Range<usize>) {
         if self.room < u32::MAX as usize {
             for table in self.tables.chunks_exact_mut(self.counts.len()) {
@@ -67,7 +67,7 @@ impl Tally {
         }
     }
 
-    /// Counts these levels, of which some may have occurred, as one.
+    /// Merges the counts of these levels into one level.
     pub(super) fn join(&mut self, levels: Range<usize>, one: usize) {
         for table in self.tables.chunks_exact_mut(self.counts.len()) {
             // No sum of a table's counts is above `u32::MAX - room`.
@@ -87,8 +87,9 @@ impl Tally {
         self.add_rows(samples, 0);
     }
 
-    /// Counts more samples, in rows of `width`; 0 if they are not in rows. Neighbouring rows tend to be alike, which some
-    /// implementations exploit.
+    /// Counts more samples, in rows of `width`, or 0 if they are not in rows.
+    ///
+    /// Neighbouring rows tend to be alike, which some implementations exploit.
     ///
     /// # Panics
     /// If the samples do not have as many levels as this tally.
@@ -111,13 +112,13 @@ impl Tally {
         &self.counts
     }
 
-    /// Adds what another tally has counted.
+    /// Adds the counts of another tally.
     fn merge(&mut self, other: &mut Self) {
         self.empty_tables();
         self.counts.iter_mut().zip(other.counts()).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Writes how often each of these levels occurred to the front of `counts`, which it returns.
+    /// Writes the counts of these levels to the front of `counts`, and returns that part.
     #[inline(always)]
     pub(super) fn sum<'a, C: Count>(&self, levels: Range<usize>, counts: &'a mut [C]) -> &'a mut [C] {
         let counts = &mut counts[..levels.len()];
@@ -146,7 +147,9 @@ impl Tally {
     }
 }
 
-/// Counts one plane of interleaved samples: whole rows of `width` pixels, or any number of pixels if `width` is 0.
+/// Counts one plane of interleaved samples.
+///
+/// They are whole rows of `width` pixels, or any number of pixels if `width` is 0.
 ///
 /// # Panics
 /// If the samples do not have as many levels as the tally.
@@ -173,7 +176,7 @@ pub fn add_plane<S: Sample>(
     }
 }
 
-/// The buffers of a thread, with one to count in.
+/// The buffers of a thread, including a tally.
 pub(super) trait Counting {
     /// Returns the tally, which may hold earlier counts.
     fn tally(&mut self) -> &mut Tally;
@@ -204,7 +207,7 @@ fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize
     let mut buffer = [S::zeroed(); BLOCK];
     let alphas = &mut buffer[..values.len()];
     colour::read(block, pixel, Plane::Channel(pixel.channels() - 1), alphas);
-    // Almost always nothing is transparent, and all values stay where they are.
+    // Almost always no pixel is transparent, and all values stay where they are.
     if simd::vectorized!(alphas.iter().fold(true, |all, alpha| all & (alpha.level() != 0))) {
         return values.len();
     }
@@ -216,10 +219,11 @@ fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize
     kept
 }
 
-/// Returns how often each level occurs in one plane of a picture: 256 or 65536 counts.
+/// Returns the counts of one plane of a picture: 256 or 65536.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd
+/// address.
 pub fn of_plane(pixels: &[u8], layout: &Layout, plane: Plane, counted: Counted) -> Vec<u64> {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     let (mut tally, width) = (Tally::new(layout.depth.levels()), layout.width as usize);
@@ -232,7 +236,9 @@ pub fn of_plane(pixels: &[u8], layout: &Layout, plane: Plane, counted: Counted) 
     tally.counts().to_vec()
 }
 
-/// Returns the bin of a level when `levels` levels are divided among `bins` bins as evenly as integers allow.
+/// Returns the bin of a level.
+///
+/// `levels` levels are divided among `bins` bins as evenly as integers allow.
 pub const fn bin(level: usize, bins: usize, levels: usize) -> usize {
     level * bins / levels
 }

@@ -1,38 +1,47 @@
 //! A new luma that keeps the hue, in plain Rust.
 //!
-//! Luma becomes `k`, and what a channel differs from the exact luma by is scaled by the greatest factor that is at most the ratio of new to old
-//! luma, lets the greatest channel reach the highest level, and is at most [`MOST_CHROMA`] (after M. Nikolova and G. Steidl, *Fast Hue and Range
-//! Preserving Histogram Specification*, 2014). So nothing clips. Nor is the factor more than the ratio with [`DARK_OFFSET`] added to both lumas, which is
-//! near 1 where both are dark: the chroma of nearly black pixels is noise. In exact arithmetic, with `s` the luma in 65536ths, a channel `c` becomes
-//! `k + floor((c - s / 65536) * factor + 1/2)`.
+//! Luma becomes `k`, and the difference of a channel from the exact luma is scaled by the greatest
+//! factor that is at most the ratio of new to old luma, lets the greatest channel reach the highest
+//! level, and is at most [`MOST_CHROMA`] (after M. Nikolova and G. Steidl, *Fast Hue and Range
+//! Preserving Histogram Specification*, 2014). No channel clips. The factor is also at most the
+//! ratio with [`DARK_OFFSET`] added to both lumas, which is near 1 where both are dark: the chroma
+//! of nearly black pixels is noise. In exact arithmetic, with `s` the luma in 65536ths, a channel
+//! `c` becomes `k + floor((c - s / 65536) * factor + 1/2)`.
 //!
-//! Floats of 64 bits give the same. The factor is `n / d` with integers below 2¹⁶ + 1028 and 2³² + 2²⁶·⁰¹, and `65536 c - s` is one below 2³²; so a
-//! result and a half is a multiple of `1 / 2d`, at least 2⁻³³·⁰³ below the next integer unless it is one. What is computed differs from it by less
-//! than 2⁻³⁵·⁴: at most 2⁻³⁷ by each rounding of factor, product and sum, of values below 2¹⁶. [`TIE`] makes halves go up, and is too little for
-//! anything else to.
+//! Floats of 64 bits give the same. The factor is `n / d` with integers below 2¹⁶ + 1028 and 2³² +
+//! 2²⁶·⁰¹, and `65536 c - s` is one below 2³²; a result plus a half is therefore a multiple of `1 /
+//! 2d`, at least 2⁻³³·⁰³ below the next integer unless it is one. The computed value differs from
+//! it by less than 2⁻³⁵·⁴: at most 2⁻³⁷ by each rounding of factor, product and sum, of values
+//! below 2¹⁶. [`TIE`] makes halves go up, and is too small to round anything else up.
 
 use crate::level::Level;
 use crate::portable::WEIGHTS;
 
-/// How many times a colour may be drawn from gray. Without a limit the noise of dark pixels becomes vivid.
+/// Greatest factor by which the chroma of a colour may grow.
+///
+/// Without a limit the noise of dark pixels becomes vivid.
 pub const MOST_CHROMA: f64 = 4.0;
 
-/// Levels of 256 that are added to the new and the old luma where luma grows, so that the colour of dark pixels grows less.
+/// Levels of 256 added to the new and the old luma where luma grows.
+///
+/// The colour of dark pixels then grows less.
 pub const DARK_OFFSET: u32 = 4;
 
-/// Returns what is added to both lumas of samples up to this level.
+/// Returns the dark offset for samples up to this level.
 #[inline(always)]
 pub(crate) fn offset(highest: u32) -> u32 {
     (DARK_OFFSET * highest / 255).max(1)
 }
 
-/// What is added before rounding to the nearest.
+/// A term added before rounding to the nearest, to round halves up.
 const TIE: f64 = 1.0 / (1_u64 << 34) as f64;
 
-/// From 2⁵² on a float has no fraction bits, so adding it rounds and leaves the integer in the lowest bits.
+/// 2⁵², from which on a float has no fraction bits.
+///
+/// Adding it rounds and leaves the integer in the lowest bits.
 const ROUND: f64 = (1_u64 << 52) as f64;
 
-/// Pixels that are taken apart at a time, so that the arithmetic runs over consecutive values.
+/// Pixels taken apart at a time: the arithmetic then runs over consecutive values.
 const STEP: usize = 32;
 
 /// [`crate::Sample::keep_hue`] in plain Rust.
@@ -60,7 +69,7 @@ pub(crate) fn keep_hue_portable<S: Level, const C: usize>(
     }
 }
 
-/// Does the same to one pixel, whose luma changes.
+/// [`keep_hue_portable`] for one pixel with a new luma.
 pub(crate) fn keep_hue_of_pixel<S: Level>(colours: [S; 3], to: S, highest: S) -> [S; 3] {
     let (exact, luma) = (exact_luma(colours.map(float)), float(to.min(highest)));
     let factor = factor(colours, exact, luma, float(highest));
@@ -109,25 +118,26 @@ fn exact_luma([red, green, blue]: [f64; 3]) -> f64 {
     f64::from(of_red) * red + f64::from(of_green) * green + f64::from(of_blue) * blue
 }
 
-/// Returns what 65536ths of the difference from luma are multiplied by.
+/// Returns the factor for 65536ths of the difference from luma.
 #[inline(always)]
 fn factor<S: Level>([red, green, blue]: [S; 3], exact: f64, luma: f64, highest: f64) -> f64 {
     let greatest = float(red.max(green).max(blue));
     let (room, above) = (65536.0 * greatest - exact, highest - luma);
-    // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
+    // The ratio with an offset is the lesser of the two where luma grows.
     let offset = if 65536.0 * luma > exact { f64::from(offset(highest as u32)) } else { 0.0 };
     let (new, old) = (luma + offset, exact + 65536.0 * offset);
     // Both products are below 2⁴⁹, so the comparison of the two quotients is exact.
     let is_darker = new * room < above * old;
     let (numerator, denominator) = if is_darker { (new, old) } else { (above, room) };
-    // Of gray pixels, whose factor is of no consequence, the denominator may be 0, and the comparison is then false.
+    // The denominator may be 0 for gray pixels, for which the factor has no effect; the comparison
+    // is then false.
     let ratio = numerator / denominator;
     if ratio < MOST_CHROMA / 65536.0 { ratio } else { MOST_CHROMA / 65536.0 }
 }
 
 #[inline(always)]
 fn float<S: Level>(sample: S) -> f64 {
-    // Signed, because more processors convert that.
+    // Signed, because more processors convert signed integers.
     f64::from(sample.level() as i32)
 }
 

@@ -1,30 +1,38 @@
-//! CIE L*a*b* of 8-bit sRGB, to the bytes of OpenCV: `COLOR_RGB2LAB`, and `COLOR_LAB2RGB` of a new lightness, which are tables and integers there.
+//! CIE L*a*b* of 8-bit sRGB, with the bytes of OpenCV.
 //!
-//! L* (0 to 100) takes the levels 0 to 255; a* and b* are moved by 128. A colour whose L stays may come back another: rounding loses some of them.
+//! These are `COLOR_RGB2LAB`, and `COLOR_LAB2RGB` of a new lightness; both are tables and integers
+//! in OpenCV too. L* (0 to 100) takes the levels 0 to 255; a* and b* are moved by 128. A colour may
+//! change although its L stays: rounding loses some colours.
 
 use std::sync::LazyLock;
 
 use super::simd;
 
-/// Pixels that go through each step together, so that the steps are loops over few kinds of operations, which the compiler vectorizes.
+/// Pixels that go through each step together.
+///
+/// The steps are then loops over few kinds of operations, which the compiler vectorizes.
 const STEP: usize = 256;
 
-/// Linear light in units of 1/2040 to X, Y and Z of the same unit, relative to white (D65), in units of 1/4096.
+/// Factors from linear light to X, Y and Z, in units of 1/4096.
+///
+/// Both are in units of 1/2040; X, Y and Z are relative to white (D65).
 const TO_XYZ: [[i32; 3]; 3] = [[1777, 1541, 778], [871, 2929, 296], [73, 448, 3575]];
 
-/// X, Y and Z, relative to white, to linear light, in units of 1/4096.
+/// Factors from X, Y and Z, relative to white, to linear light, in units of 1/4096.
 const TO_LIGHT: [[i32; 3]; 3] = [[12615, -6296, -2223], [-3773, 7684, 185], [217, -836, 4715]];
 
 /// Levels of linear light before [`Tables::of_light`].
 const LIGHTS: usize = 1 << 12;
 
-/// Entries of [`Tables::root`], of which those above 2040, which is 1, are not used.
+/// Entries of [`Tables::root`]; those above 2040, which stands for 1, are unused.
 const ROOTS: usize = 1 << 11;
 
-/// A table of 16-bit entries for bytes, as two: of their lower and their upper bytes. Bytes are looked up many at a time.
+/// A table of 16-bit entries for bytes, as two: of their lower and their upper bytes.
+///
+/// Bytes are looked up many at a time.
 type Halves = [[u8; 256]; 2];
 
-/// What depends on one value.
+/// The functions of one value.
 struct Tables {
     /// Linear light of a sample, in units of 1/2040.
     light: Halves,
@@ -33,11 +41,14 @@ struct Tables {
     /// Y of a lightness, and its root, both in units of 1/16384.
     y: Halves,
     root_of_y: Halves,
-    /// The sample of linear light, which is in units of 1/4096.
+    /// The sample of linear light in units of 1/4096.
     of_light: [i32; LIGHTS],
 }
 
-/// No entry is near enough to a half for another processor's last bit to matter, but for roots, which are first rounded to 32 bits as in OpenCV.
+/// The tables, the same on every processor.
+///
+/// No entry is near enough to a half for another processor's last bit to matter, except the roots,
+/// which are first rounded to 32 bits as in OpenCV.
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
     light: halves(|sample| 2040.0 * light(f64::from(sample as f32 / 255.0))),
     root: std::array::from_fn(|x| rounded(32768.0 * f64::from(root(x as f64 / 2040.0) as f32))),
@@ -49,12 +60,14 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
     of_light: std::array::from_fn(|light| rounded(255.0 * sample(light as f64 / LIGHTS as f64))),
 });
 
-/// Returns the table of what is nearest to the values of this function, which are from 0 to 32767.
+/// Returns the table of a function's values, rounded; they are from 0 to 32767.
 fn halves(value: impl Fn(usize) -> f64) -> Halves {
     [0, 1].map(|half| std::array::from_fn(|at| rounded(value(at)).to_le_bytes()[half]))
 }
 
-/// [`Tables`] in as few bytes as their entries take, as kernels of GPUs have them: `LabTables` in `kernels/colours.cuh`.
+/// [`Tables`] with entries of their smallest size, for the kernels of GPUs.
+///
+/// The layout is that of `LabTables` in `kernels/colours.cuh`.
 static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let Tables { light, root, y, root_of_y, of_light } = &*TABLES;
     let whole = |[low, high]: &Halves| {
@@ -90,13 +103,13 @@ fn root(value: f64) -> f64 {
     if value < 216.0 / 24389.0 { value * 841.0 / 108.0 + 16.0 / 116.0 } else { value.cbrt() }
 }
 
-/// Returns the value whose root this is; both are in units of 1/16384.
+/// Returns the value for a root; both are in units of 1/16384.
 #[inline(always)]
 const fn of_root(root: i32) -> i32 {
     if root <= 3390 { root * 108 / 841 - 290 } else { (((root * root) >> 14) * root) >> 14 }
 }
 
-/// Reads the lightness of pixels of `C` channels, which are 3 colours and perhaps alpha.
+/// Reads the lightness of pixels of `C` channels: 3 colours and perhaps alpha.
 pub(crate) fn read<const C: usize>(samples: &[u8], lightness: &mut [u8]) {
     let tables = &*TABLES;
     simd::vectorized!(read_portable::<C>(samples, lightness, tables));
@@ -124,7 +137,7 @@ fn read_portable<const C: usize>(samples: &[u8], lightness: &mut [u8], tables: &
 fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: &Tables) {
     for (pixels, lightness) in samples.as_chunks_mut::<C>().0.chunks_mut(STEP).zip(lightness.chunks(STEP)) {
         let lights = lights(pixels, tables);
-        // A closure for all three would not be compiled for the vectors that this is.
+        // A closure for all three would not be compiled for this function's vector instructions.
         let [of_x, of_y, of_z] = [
             roots(&lights, TO_XYZ[0], tables),
             roots(&lights, TO_XYZ[1], tables),
@@ -167,13 +180,15 @@ fn lights<const C: usize>(pixels: &[[u8; C]], tables: &Tables) -> [[u16; STEP]; 
     lights
 }
 
-/// Returns an entry as a factor: it is known to have 15 bits, which are multiplied faster.
+/// Returns an entry as a factor.
+///
+/// The mask shows the compiler that it has 15 bits, which multiply faster.
 #[inline(always)]
 fn factor(entry: u16) -> i32 {
     i32::from(entry & 0x7fff)
 }
 
-/// Returns the roots of X, Y or Z, which is one of the rows of [`TO_XYZ`].
+/// Returns the roots of X, Y or Z; `row` is a row of [`TO_XYZ`].
 #[inline(always)]
 fn roots([red, green, blue]: &[[u16; STEP]; 3], row: [i32; 3], tables: &Tables) -> [i32; STEP] {
     let mut roots = [0; STEP];
@@ -185,7 +200,7 @@ fn roots([red, green, blue]: &[[u16; STEP]; 3], row: [i32; 3], tables: &Tables) 
     roots
 }
 
-/// Returns the samples of a colour, which is one of the rows of [`TO_LIGHT`].
+/// Returns the samples of a colour; `row` is a row of [`TO_LIGHT`].
 #[inline(always)]
 fn colours([x, y, z]: &[[i32; STEP]; 3], row: [i32; 3], tables: &Tables) -> [u8; STEP] {
     let mut samples = [0; STEP];
@@ -217,8 +232,9 @@ mod tests {
         sum
     }
 
-    /// The digests are those of what OpenCV 5.0 makes of all colours, the last channel first to change: L of `COLOR_RGB2LAB`, and `COLOR_LAB2RGB`
-    /// of that with L as it is and with 255 - L.
+    /// The digests are of OpenCV 5.0's results for all colours, the last channel changing fastest.
+    ///
+    /// They are L of `COLOR_RGB2LAB`, and `COLOR_LAB2RGB` of that with L as it is and with 255 - L.
     #[test]
     fn every_colour_gets_opencvs_lightness_and_colours_of_another() {
         let colours = (0..1_u32 << 24).flat_map(|number| number.to_be_bytes().into_iter().skip(1));

@@ -19,7 +19,7 @@ impl Depth {
         }
     }
 
-    /// Returns the number of levels a sample can have, which is the length of a histogram and of a LUT.
+    /// Returns the number of levels of a sample: the length of a histogram and of a LUT.
     pub const fn levels(self) -> usize {
         match self {
             Self::Eight => 256,
@@ -67,7 +67,10 @@ impl Pixel {
     }
 }
 
-/// The size and sample layout of a picture: rows from top to bottom without padding, pixels from left to right, channels interleaved.
+/// The size and sample layout of a picture.
+///
+/// Rows go from top to bottom without padding, pixels from left to right, with channels
+/// interleaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Layout {
@@ -92,14 +95,16 @@ impl Layout {
         self.pixel.channels() * self.depth.bytes()
     }
 
-    /// Returns the layout of one of so many frames of one height that lie below each other.
+    /// Returns the layout of one of `frames` frames of equal height, stacked vertically.
     #[must_use]
     pub const fn frame(&self, frames: u32) -> Self {
         let frames = if frames == 0 { 1 } else { frames };
         Self { height: self.height / frames, ..*self }
     }
 
-    /// Returns the bytes of the whole picture. Saturates instead of overflowing; the decoding limits reject such sizes.
+    /// Returns the bytes of the whole picture.
+    ///
+    /// Saturates instead of overflowing; the decoding limits reject such sizes.
     pub const fn bytes(&self) -> u64 {
         self.pixels().saturating_mul(self.pixel_bytes() as u64)
     }

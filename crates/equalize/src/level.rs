@@ -6,7 +6,9 @@ use bytemuck::Pod;
 
 use crate::Depth;
 
-/// A sample of a picture, `u8` or `u16`, as a level. The arithmetic is written once, over this trait.
+/// A sample of a picture, `u8` or `u16`, as a level.
+///
+/// The arithmetic is written once, over this trait.
 pub trait Level:
     Pod + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + Send + Sync + private::Sealed
 {

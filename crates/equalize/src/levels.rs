@@ -1,23 +1,23 @@
-//! How many levels samples have.
+//! The number of levels of samples.
 
 use crate::{ByteOrder, Depth, Layout, Pixel, Sample, swap_bytes};
 
-/// How many levels the samples of a picture have, from 0 on.
+/// The number of levels that the samples of a picture have, from 0 on.
 ///
-/// Data of 12 bits are mostly stored in 16. A method then counts and writes 4096 levels, so that it makes of them what it would make of them if a
-/// sample had 12 bits.
+/// Data of 12 bits are mostly stored in 16. A method then counts and writes 4096 levels, with the
+/// same result as for samples of 12 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Levels {
     /// As many as a sample has room for: 256 or 65536.
     #[default]
     All,
-    /// So many, at least 2.
+    /// This number of levels, at least 2.
     First(u16),
 }
 
 impl Levels {
-    /// Returns so many levels of samples of this depth; all of them if it has no more.
+    /// Returns this number of levels for samples of this depth; `All` if the depth has no more.
     pub fn first(number: u32, depth: Depth) -> Self {
         match u16::try_from(number) {
             Ok(number) if usize::from(number) < depth.levels() => Self::First(number.max(2)),
@@ -25,7 +25,7 @@ impl Levels {
         }
     }
 
-    /// Returns how many there are at this depth.
+    /// Returns the number at this depth.
     pub const fn number(self, depth: Depth) -> usize {
         match self {
             Self::First(number) if (number as usize) < depth.levels() => number as usize,
@@ -38,11 +38,13 @@ impl Levels {
         self.number(depth) < depth.levels()
     }
 
-    /// Replaces the colours of a picture that are above the highest level by that one: those that have gone beyond it with a new luma. Their bytes
-    /// are in this order.
+    /// Clamps the colours of a picture to the highest level.
+    ///
+    /// Colours may have gone beyond it with a new luma. `order` is the byte order of `pixels`.
     ///
     /// # Panics
-    /// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
+    /// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd
+    /// address.
     pub fn clamp(self, pixels: &mut [u8], layout: &Layout, order: ByteOrder) {
         assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
         if !self.are_fewer(layout.depth) {

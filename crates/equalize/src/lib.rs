@@ -1,4 +1,6 @@
-//! Histogram equalization of pictures in memory, global or adaptive (CLAHE), in exact arithmetic: the same bytes on every processor.
+//! Histogram equalization of pictures in memory, global or adaptive (CLAHE).
+//!
+//! The arithmetic is exact: the same bytes on every processor.
 //!
 //! ```
 //! use histeqd_equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
@@ -14,12 +16,15 @@
 //! equalize(&mut pixels, &layout, &Operation::new(Method::Clahe(clahe)), &mut scratch);
 //! ```
 //!
-//! [`equalize`] is the whole of it; a [`Strength`] weakens what it does. [`apply`] sends pictures through LUTs that were made of other counts,
-//! such as those of a whole series. Its parts are there for other implementations, which can match it
-//! byte for byte: [`histogram`] counts, [`lut`] makes the look-up tables, [`colour`] computes luma and applies its changes, [`clahe`] is the
-//! adaptive method, whose clip limit is in [`clip`], and [`planes`] takes channels apart. [`count`] only counts, for colour histograms.
+//! [`equalize`] does everything; a [`Strength`] weakens its effect. [`apply`] sends pictures
+//! through LUTs made from other counts, such as the counts of a whole series. The parts are public
+//! for other implementations, which can match the bytes exactly: [`histogram`] counts, [`lut`]
+//! makes the look-up tables, [`colour`] computes luma and applies its changes, [`clahe`] is the
+//! adaptive method, with its clip limit in [`clip`], and [`planes`] takes channels apart. [`count`]
+//! only counts, for colour histograms.
 //!
-//! There is no I/O, no thread and no C; [`equalize_on`] has the threads of an [`Executor`] share one picture. With the feature `serde`, layouts and operations can be serialized.
+//! There is no I/O, no thread and no C; [`equalize_on`] has the threads of an [`Executor`] share
+//! one picture. With the feature `serde`, layouts and operations can be serialized.
 
 mod byte_order;
 mod bytes;
@@ -65,25 +70,28 @@ pub use percentiles::Stretch;
 pub use sample::Sample;
 pub use strength::Strength;
 
-/// How contrast is enhanced.
+/// The method that enhances contrast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Method {
     /// One LUT for the whole picture, from the histogram of the whole picture.
     Global,
-    /// The same with counts that are cut to a share of the samples, so that large flat areas take no more of the range than they need.
+    /// One LUT for the whole picture, from counts that are capped at a share of the samples.
+    ///
+    /// The cap keeps large flat areas from taking more of the range than they need.
     Plateau(Plateau),
-    /// One LUT for the whole picture, which spreads the levels between two percentiles over the whole range.
+    /// One LUT for the whole picture: the levels between two percentiles fill the whole range.
     Stretch(Stretch),
-    /// One LUT for the whole picture, which makes its histogram like that of a reference.
+    /// One LUT for the whole picture: its histogram becomes like that of a reference.
     Match,
     /// A LUT for each tile, contrast-limited, interpolated between the tiles.
     Clahe(Clahe),
 }
 
 impl Method {
-    /// Returns the rule for the LUT of a plane; `None` if the method has more than one LUT for a plane. `reference` has the counts of the
-    /// reference for this plane, if there is one.
+    /// Returns the rule for the LUT of a plane; `None` if the method has several LUTs for a plane.
+    ///
+    /// `reference` holds the reference's counts for this plane, if the method has a reference.
     pub const fn rule(self, reference: &[u64]) -> Option<Rule<'_>> {
         match self {
             Self::Global => Some(Rule::Equalize),
@@ -94,30 +102,34 @@ impl Method {
         }
     }
 
-    /// Returns whether tiles are boxes, which have pixels of several pages of a stack ([`clahe::Volume`]).
+    /// Returns whether tiles are boxes ([`clahe::Volume`]).
+    ///
+    /// A box has pixels of several pages of a stack.
     pub const fn has_boxes(self) -> bool {
         matches!(self, Self::Clahe(Clahe { tiles: Tiles::Boxes { .. }, .. }))
     }
 
-    /// Returns whether the method has a reference, whose counts [`equalize_like`] takes.
+    /// Returns whether the method has a reference: the counts that [`equalize_like`] takes.
     pub const fn has_reference(self) -> bool {
         matches!(self, Self::Match)
     }
 }
 
-/// How the samples of a picture are equalized. (Gray output needs no case of its own: the decoder then delivers gray.)
+/// The settings for the samples of a picture.
+///
+/// Gray output needs no case here: the decoder then delivers gray.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Operation {
-    /// How contrast is enhanced.
+    /// The method that enhances contrast.
     pub method: Method,
-    /// What is equalized in a colour picture.
+    /// The planes of a colour picture that are equalized.
     pub colour: Colour,
-    /// How bright the picture becomes before the method sees it; `None` leaves it as it is.
+    /// Brightening before the method; `None` leaves the picture as it is.
     pub exposure: Option<Exposure>,
-    /// How far the levels go from the picture's own, after its exposure, to the equalized ones.
+    /// Blend between the picture's own levels, after its exposure, and the equalized ones.
     pub strength: Strength,
-    /// How many levels there are, before and after. No sample may be above them.
+    /// Number of levels, before and after. No sample may be above them.
     pub levels: Levels,
 }
 
@@ -127,14 +139,16 @@ impl Operation {
         Self { method, colour: Colour::Luma, exposure: None, strength: Strength::FULL, levels: Levels::All }
     }
 
-    /// Returns whether colours may go beyond the highest level with their luma, so that they have to be clamped ([`Levels::clamp`]).
+    /// Returns whether colours may exceed the highest level when their luma changes.
+    ///
+    /// Such colours have to be clamped ([`Levels::clamp`]).
     pub const fn may_exceed_levels(&self, layout: &Layout) -> bool {
         matches!(self.colour, Colour::Luma)
             && layout.pixel.colour_channels() > 1
             && self.levels.are_fewer(layout.depth)
     }
 
-    /// Returns whether each channel of a colour picture is equalized by itself, instead of its luma.
+    /// Returns whether each channel of a colour picture is equalized by itself.
     pub const fn is_per_channel(&self) -> bool {
         matches!(self.colour, Colour::PerChannel)
     }
@@ -154,8 +168,9 @@ impl Operation {
         self.to_equalize(pixel).len()
     }
 
-    /// Returns whether a picture can be equalized so: not so are colours of 16 bits, or of fewer levels than 256, in L*a*b*, and linked
-    /// colours tile by tile.
+    /// Returns whether the operation supports pictures of this layout.
+    ///
+    /// L*a*b* needs 8 bits and all 256 levels; linked colours cannot be equalized tile by tile.
     pub const fn can_equalize(&self, layout: &Layout) -> bool {
         let is_gray = layout.pixel.colour_channels() == 1;
         let has_bytes = matches!(layout.depth, Depth::Eight) && !self.levels.are_fewer(layout.depth);
@@ -166,14 +181,15 @@ impl Operation {
         }
     }
 
-    /// Returns the number of counts of the reference that a picture needs: one per level for each plane that is equalized, if the method has
-    /// a reference.
+    /// Returns the number of reference counts that a picture needs.
+    ///
+    /// It is one per level for each equalized plane, or 0 if the method has no reference.
     pub const fn reference_length(&self, layout: &Layout) -> usize {
         let planes = if self.method.has_reference() { self.planes(layout.pixel) } else { 0 };
         planes * layout.depth.levels()
     }
 
-    /// Returns how a new luma changes the colours of pictures of this depth.
+    /// Returns the change of colours that follows from a new luma, for pictures of this depth.
     const fn relight(&self, depth: Depth) -> Relight {
         match self.colour {
             Colour::Luma | Colour::Lab | Colour::PerChannel | Colour::Linked => Relight::Shift,
@@ -182,8 +198,9 @@ impl Operation {
     }
 }
 
-/// The buffers that [`equalize`] reuses from picture to picture. For global equalization their size is fixed; for CLAHE see
-/// [`clahe::Geometry::scratch_bytes`].
+/// The buffers that [`equalize`] reuses from picture to picture.
+///
+/// For global equalization their size is fixed; for CLAHE see [`clahe::Geometry::scratch_bytes`].
 #[derive(Default)]
 pub struct Scratch {
     eight: Buffers<u8>,
@@ -205,20 +222,22 @@ impl<S> Default for Buffers<S> {
 
 /// Equalizes a picture in place.
 ///
-/// Alpha is left as it is. The result depends on nothing but the arguments.
+/// Alpha is left as it is. The result depends only on the arguments.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the method is
-/// [`Method::Match`], which is for [`equalize_like`].
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd
+/// address, or if the method is [`Method::Match`], which is for [`equalize_like`].
 pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scratch: &mut Scratch) {
     equalize_like(pixels, layout, operation, &[], scratch);
 }
 
-/// Equalizes a picture in place, as [`equalize`] does. `reference` holds [`Operation::reference_length`] counts, for one plane after another.
+/// Equalizes a picture in place, as [`equalize`] does, with the counts of a reference.
+///
+/// `reference` holds [`Operation::reference_length`] counts, one plane after another.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the length of `reference` is
-/// another.
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd
+/// address, or if `reference` has another length.
 pub fn equalize_like(
     pixels: &mut [u8],
     layout: &Layout,
@@ -229,11 +248,13 @@ pub fn equalize_like(
     equalize_on(&Sequential, None, pixels, layout, operation, reference, scratch);
 }
 
-/// Equalizes a picture as [`equalize_like`] does, to the same bytes, with the threads of an [`Executor`]: in place, or from a `source` to `pixels`.
-/// What a thread writes is touched by no other before. A small picture is left to the thread that calls.
+/// Equalizes a picture as [`equalize_like`] does, with the threads of an [`Executor`].
+///
+/// The bytes are the same. It works in place, or from a `source` to `pixels`; each part of `pixels`
+/// is first touched by the thread that writes it. A small picture is left to the calling thread.
 ///
 /// # Panics
-/// As [`equalize_like`], and if `source` is not as long as `pixels`.
+/// As [`equalize_like`], and if `source` and `pixels` differ in length.
 pub fn equalize_on(
     executor: &impl Executor,
     source: Option<&[u8]>,
@@ -258,12 +279,15 @@ pub fn equalize_on(
     }
 }
 
-/// Sends a picture through LUTs that were made for an operation, in place: one for each plane that it equalizes, in the order of
-/// [`Colour::to_equalize`], each with one entry per level, as long as a sample. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma
+/// Sends a picture through the LUTs of an operation, in place.
+///
+/// There is one LUT for each equalized plane, in the order of [`Colour::to_equalize`], with one
+/// sample-sized entry per level. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma
 /// changes colours as in [`equalize`].
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], if there are more or fewer LUTs, or if either holds 16-bit values at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], if the number of LUTs is wrong, or if either
+/// holds 16-bit values at an odd address.
 pub fn apply(pixels: &mut [u8], layout: &Layout, operation: &Operation, luts: &[u8]) {
     apply_on(&Sequential, pixels, layout, operation, luts);
 }
@@ -316,13 +340,13 @@ fn equalize_samples<S: Sample>(
         through_luts((source, samples), shape, operation, reference, buffers, &team);
     }
     clamp(samples, layout, operation, &team);
-    // What other threads need is not kept.
+    // The buffers of the other threads are not kept.
     if team.threads() > 1 {
         buffers.threads.all().truncate(1);
     }
 }
 
-/// Brings colours back to the levels that there are.
+/// Clamps colours to the highest level.
 fn clamp<S: Sample, E: Executor>(
     samples: &mut [S],
     layout: &Layout,
@@ -336,8 +360,9 @@ fn clamp<S: Sample, E: Executor>(
     }
 }
 
-/// Sends all planes that are equalized through the LUTs that follow from them. `samples` are whole rows of `width` pixels, or any number of
-/// pixels if `width` is 0.
+/// Sends all equalized planes through the LUTs that follow from their counts.
+///
+/// `samples` are whole rows of `width` pixels, or any number of pixels if `width` is 0.
 fn through_luts<S: Sample, E: Executor>(
     (source, samples): (Option<&[S]>, &mut [S]),
     (width, pixel): (usize, Pixel),
@@ -370,7 +395,7 @@ fn apply_samples<S: Sample>(
     clamp(samples, layout, operation, &team);
 }
 
-/// The samples of some pixels, if they lie elsewhere, and where the results go.
+/// The source samples of some pixels, if separate, and the destination.
 type Piece<'a, S> = (Option<&'a [S]>, &'a mut [S]);
 
 /// Cuts a picture into pieces of whole pixels.
@@ -385,7 +410,7 @@ fn pieces<'a, S: Sample, E: Executor>(
     samples.chunks_mut(length).map(next).collect()
 }
 
-/// Copies the samples of a picture to where the results go, unless they lie there.
+/// Copies the samples of a picture to the destination, unless it works in place.
 fn copy<S: Sample, E: Executor>(picture: Piece<'_, S>, pixel: Pixel, team: &Team<'_, E>) {
     team.for_each(pieces(picture, pixel, team), |(source, samples)| {
         if let Some(source) = source {
@@ -416,7 +441,7 @@ fn map_planes<S: Sample, E: Executor>(
     });
 }
 
-/// Pixels that are copied and changed at a time: few enough to stay in the L2 cache between two passes.
+/// Pixels copied and changed at a time: few enough to stay in the L2 cache between the passes.
 const BAND: usize = 1 << 15;
 
 /// Applies a LUT to one plane of interleaved samples.

@@ -1,6 +1,7 @@
-//! The look-up tables of the methods that have one for a whole plane: how they follow from the plane's counts, exactly, in integers.
+//! The look-up tables of methods that have one LUT for a whole plane.
 //!
-//! Each method is a file with one function, `fill`, that makes a LUT of counts. A [`Rule`] chooses among them.
+//! They follow exactly from the plane's counts, in integers. Each method is a file with one
+//! function, `fill`, that makes a LUT from counts. A [`Rule`] chooses among them.
 
 mod equalize;
 mod matching;
@@ -12,21 +13,23 @@ use super::level::Level;
 use super::percentiles::Stretch;
 use super::{Depth, Operation, exposure};
 
-/// How the LUT of a plane follows from its counts.
+/// The way from a plane's counts to its LUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule<'r> {
     /// All levels are to occur equally often.
     Equalize,
-    /// All levels are to occur equally often, where a level counts at most a share of the samples.
+    /// All levels are to occur equally often, with counts capped at a share of the samples.
     Plateau(Plateau),
     /// The levels between two percentiles are spread over the whole range.
     Stretch(Stretch),
-    /// The levels are to occur as often as these counts say, one a level: those of a reference.
+    /// The levels are to occur as often as in a reference; one count per level.
     Match(&'r [u64]),
 }
 
 impl Rule<'_> {
-    /// Fills `lut` from `counts`; both have one entry per level, of which there may be fewer than a sample has room for.
+    /// Fills `lut` from `counts`; both have one entry per level.
+    ///
+    /// The number of levels may be less than a sample has room for.
     ///
     /// # Panics
     /// If `counts`, `lut` or the counts of a reference do not have one entry per level.
@@ -44,7 +47,9 @@ impl Rule<'_> {
         }
     }
 
-    /// Does so for the first `levels` of the levels that a sample has room for. What is above them stays as it is.
+    /// Fills the first `levels` entries of `lut` as [`Rule::fill`] does.
+    ///
+    /// The entries above map to themselves.
     ///
     /// # Panics
     /// As [`Rule::fill`].
@@ -61,12 +66,15 @@ impl Rule<'_> {
     }
 }
 
-/// Fills the LUTs of an operation from `counts`: one for each plane that is equalized ([`Colour::to_equalize`](crate::Colour::to_equalize)), each with
-/// one entry per level, as [`apply`](crate::apply) takes them. The operation's exposure and strength are in them. `reference` has as many counts if the
-/// method is [`Method::Match`](crate::Method::Match).
+/// Fills the LUTs of an operation from `counts`, as [`apply`](crate::apply) takes them.
+///
+/// There is one LUT for each equalized plane ([`Colour::to_equalize`](crate::Colour::to_equalize)),
+/// with one entry per level. The LUTs include the operation's exposure and strength. `reference`
+/// has as many counts if the method is [`Method::Match`](crate::Method::Match).
 ///
 /// # Panics
-/// If the method has no LUT for a whole plane, if `luts` has 16-bit entries at an odd address, or if the lengths do not fit together.
+/// If the method has no LUT for a whole plane, if `luts` has 16-bit entries at an odd address, or
+/// if the lengths do not fit together.
 pub fn fill(operation: &Operation, depth: Depth, counts: &[u64], reference: &[u64], luts: &mut [u8]) {
     assert_eq!(luts.len(), counts.len() * depth.bytes(), "an entry a count");
     match depth {
@@ -83,7 +91,7 @@ fn fill_samples<S: Level>(operation: &Operation, counts: &[u64], reference: &[u6
     }
 }
 
-/// Fills the LUT of the plane with this number among those that are equalized, from its counts.
+/// Fills the LUT of one equalized plane, given by its number, from its counts.
 pub(super) fn fill_plane<S: Level>(
     operation: &Operation,
     number: usize,
@@ -104,7 +112,7 @@ pub(super) fn fill_plane<S: Level>(
     operation.strength.weaken(&exposed, lut);
 }
 
-/// Fills the LUT that changes nothing.
+/// Fills the identity LUT.
 fn fill_identity<S: Level>(lut: &mut [S]) {
     for (level, entry) in lut.iter_mut().enumerate() {
         *entry = S::from_level(level as u32);

@@ -3,7 +3,9 @@
 /// All samples, in the unit of a [`Stretch`].
 pub(crate) const ALL: u128 = 1_000_000;
 
-/// The shares of the samples, in parts per million, that a stretch gives up: they become the darkest and the brightest level.
+/// The shares of the samples, in parts per million, that a stretch gives up.
+///
+/// They become the darkest and the brightest level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stretch {
@@ -14,7 +16,9 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Returns the levels of a plane with these counts that become the darkest and the brightest, unless there is nothing between them.
+    /// Returns the levels of a plane that become the darkest and the brightest.
+    ///
+    /// `None` if the first is not below the second.
     pub(crate) fn ends(self, counts: &[u64]) -> Option<(usize, usize)> {
         let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
         let low = first_beyond(counts.iter(), total * u128::from(self.low))?;
@@ -24,7 +28,9 @@ impl Stretch {
     }
 }
 
-/// Returns how many counts come before the one with which their sum, in millionths, exceeds a `share`; `None` if all of them do not.
+/// Returns how many counts come before the one with which their sum exceeds a `share`.
+///
+/// `share` is in millionths of the samples; `None` if the sum of all does not exceed it.
 fn first_beyond<'c>(mut counts: impl Iterator<Item = &'c u64>, share: u128) -> Option<usize> {
     let mut running = 0;
     counts.position(|&count| {

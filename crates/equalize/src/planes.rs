@@ -1,7 +1,7 @@
-//! Interleaved colour to planes and back, so that every channel can be processed separately.
+//! Interleaved colour to planes and back, to process every channel separately.
 //!
-//! A plane is a gray picture. If the picture has alpha, each plane comes with a copy of it, because invisible pixels are not counted
-//! in any channel.
+//! A plane is a gray picture. If the picture has alpha, each plane comes with a copy of it, because
+//! invisible pixels are not counted in any channel.
 
 use super::Sample;
 use super::colour::{self, Plane};
@@ -42,7 +42,9 @@ pub fn separate<S: Sample>(
     }
 }
 
-/// Writes the colours of planes back into the pixels of the picture they came from, and adds the new luma to `luma`, if given.
+/// Writes the colours of planes back into the pixels of the picture they came from.
+///
+/// Adds the new luma to `luma`, if given.
 pub fn merge<S: Sample>(
     planes: [&[S]; PLANES],
     pixel: Pixel,
@@ -60,7 +62,7 @@ pub fn merge<S: Sample>(
     }
 }
 
-/// Returns the number of samples per pixel of a plane: alpha goes along with each.
+/// Returns the number of samples per pixel of a plane, including its copy of alpha.
 pub const fn plane_channels(pixel: Pixel) -> usize {
     if pixel.has_alpha() { 2 } else { 1 }
 }

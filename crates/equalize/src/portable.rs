@@ -1,15 +1,23 @@
-//! The arithmetic of single samples, and the hot loops in plain Rust. Every vectorized version gives the same bytes.
+//! The arithmetic of single samples, and the hot loops in plain Rust.
+//!
+//! Every vectorized version gives the same bytes.
 
 use crate::level::Level;
 
-/// How many tables take turns when a small number of 8-bit samples is counted, so that a run of equal samples does not wait for its own
-/// last increment to be stored. With eight, noise, ramps and constants cost the same.
+/// Number of tables that take turns when a small number of 8-bit samples is counted.
+///
+/// A run of equal samples then need not wait for its own last increment to be stored. With eight,
+/// noise, ramps and constants cost the same.
 pub(crate) const TABLES_8: usize = 8;
 
-/// The same for 16-bit samples, whose tables are 256 KiB each and cost time to clear and to add up.
+/// Number of tables that take turns for 16-bit samples.
+///
+/// These tables are 256 KiB each and cost time to clear and to add up.
 pub(crate) const TABLES_16: usize = 2;
 
-/// The weights of red, green and blue in luma, in units of 1/65536: 0.299, 0.587 and 0.114 of ITU-R BT.601, which JPEG uses too.
+/// The weights of red, green and blue in luma, in units of 1/65536.
+///
+/// They are 0.299, 0.587 and 0.114 of ITU-R BT.601, which JPEG uses too.
 pub(crate) const WEIGHTS: [u32; 3] = [19595, 38470, 7471];
 
 /// Returns the luma of one pixel, halves rounded up.
@@ -21,7 +29,9 @@ pub fn luma<S: Level>(red: S, green: S, blue: S) -> S {
     S::from_level((sum + 32768) >> 16)
 }
 
-/// Adds `to - from` to a colour sample, clamped to the levels: changing only a pixel's luma shifts R, G and B by the same amount.
+/// Adds `to - from` to a colour sample, clamped to the levels.
+///
+/// Changing only a pixel's luma shifts R, G and B by the same amount.
 #[inline(always)]
 pub fn shift_luma<S: Level>(sample: S, from: S, to: S) -> S {
     let moved = sample.level() as i32 + to.level() as i32 - from.level() as i32;
@@ -31,7 +41,8 @@ pub fn shift_luma<S: Level>(sample: S, from: S, to: S) -> S {
 /// [`crate::Sample::shift_luma`] for pixels of `C` channels, in plain Rust.
 #[inline(always)]
 pub(crate) fn relight_portable<S: Level, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
-    // The differences are first repeated for each channel, so that the arithmetic runs over consecutive samples.
+    // The differences are repeated for each channel first: the arithmetic then runs over
+    // consecutive samples.
     const STEP: usize = 64;
     let mut up = [[S::zeroed(); C]; STEP];
     let mut down = [[S::zeroed(); C]; STEP];
@@ -82,7 +93,10 @@ pub struct Corners<'a, S> {
     pub bottom: [&'a [S]; 2],
 }
 
-/// Values looked up at a time. The lookups are scalar; keeping them apart from the arithmetic lets the compiler vectorize the latter.
+/// Values looked up at a time.
+///
+/// The lookups are scalar; keeping them apart from the arithmetic lets the compiler vectorize the
+/// latter.
 const STEP: usize = 32;
 
 /// [`crate::Sample::blend`] in plain Rust.
@@ -111,8 +125,10 @@ pub(crate) fn blend_portable<S: Level>(
     }
 }
 
-/// Replaces each value with an interpolation of its entries in the LUTs of the eight boxes around it: of the four in front, and the four behind, as
-/// [`crate::Sample::blend`] does, and then from front to back by the second of the weights.
+/// Replaces each value with an interpolation of its entries in the LUTs of eight boxes.
+///
+/// The four boxes in front and the four at the back are blended as [`crate::Sample::blend`] does,
+/// and then from front to back by the second weight.
 #[inline(always)]
 pub(crate) fn blend_boxes<S: Level>(
     values: &mut [S],
@@ -148,10 +164,12 @@ pub(crate) fn blend_boxes<S: Level>(
     }
 }
 
-/// The entries of one level in the LUTs of four corners: those above and those below, the left one in the lower half of each word.
+/// The entries of one level in the LUTs of four corners: above, then below.
+///
+/// The left entry is in the lower half of each word.
 pub(crate) type Quad = [u32; 2];
 
-/// Puts the entries of the four corners side by side.
+/// Packs the entries of the four corners into quads.
 #[inline(always)]
 pub(crate) fn pack<S: Level>(corners: &Corners<'_, S>, quads: &mut [Quad]) {
     let [top, bottom] = [corners.top, corners.bottom].map(|[left, right]| left.iter().zip(right));
@@ -161,7 +179,7 @@ pub(crate) fn pack<S: Level>(corners: &Corners<'_, S>, quads: &mut [Quad]) {
     }
 }
 
-/// [`blend_portable`] with the entries of the four corners side by side.
+/// [`blend_portable`] with the entries of the four corners packed into quads.
 #[inline(always)]
 pub(crate) fn blend_quads<S: Level>(
     values: &mut [S],
@@ -211,13 +229,15 @@ fn blend_block<S: Level>(
     }
 }
 
-/// Values that are looked up at a time in packed tables.
+/// Values looked up at a time in packed tables.
 const QUADS_STEP: usize = 64;
 
 /// The fewest values for which packing four LUTs into one pays off.
 const WORTH_PACKING: usize = 64;
 
-/// [`blend_portable`] for 8-bit values, with the four entries of a level packed into one word, so that one lookup finds them all.
+/// [`blend_portable`] for 8-bit values, with the four entries of a level packed into one word.
+///
+/// One lookup then finds them all.
 #[inline(always)]
 pub(crate) fn blend_bytes(
     values: &mut [u8],
@@ -245,14 +265,16 @@ pub(crate) fn blend_bytes(
     }
 }
 
-/// Returns how many of some samples, which are in ascending order, are not above `sample`.
+/// Returns how many of 16 samples in ascending order are not above `sample`.
 #[cfg(any(not(target_arch = "x86_64"), test))]
 #[inline(always)]
 pub(crate) fn not_above<S: Level>(sorted: &[S; 16], sample: S) -> usize {
     sorted.iter().map(|&other| usize::from(other <= sample)).sum()
 }
 
-/// Interpolates between the corners' entries, numbered top left, top right, bottom left, bottom right.
+/// Interpolates between the corners' entries.
+///
+/// They are numbered top left, top right, bottom left, bottom right.
 #[inline(always)]
 pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {
     let top = corner(0) * (1.0 - right) + corner(1) * right;
@@ -260,23 +282,30 @@ pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, b
     quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)
 }
 
-/// Looks bytes up in a table of 16-bit entries, given as those of their lower and of their upper bytes.
+/// Looks bytes up in a table of 16-bit entries, given as two tables of bytes.
+///
+/// One has the lower and the other the upper byte of each entry.
 pub(crate) fn look_up_halves(bytes: &[u8], low: &[u8; 256], high: &[u8; 256], entries: &mut [u16]) {
     for (entry, &byte) in entries.iter_mut().zip(bytes) {
         *entry = u16::from_le_bytes([low[usize::from(byte)], high[usize::from(byte)]]);
     }
 }
 
-/// Rounds to the nearest level, halves to even. `value` must not be negative, and must be less than 2²².
+/// Rounds to the nearest level, halves to even.
+///
+/// `value` must not be negative, and must be less than 2²².
 #[inline(always)]
 pub(crate) fn quantize<S: Level>(value: f32) -> S {
     S::from_level(round(value).min(S::LEVELS as u32 - 1))
 }
 
-/// Rounds to the nearest integer, halves to even. `value` must not be negative, and must be less than 2²².
+/// Rounds to the nearest integer, halves to even.
+///
+/// `value` must not be negative, and must be less than 2²².
 #[inline(always)]
 pub(crate) fn round(value: f32) -> u32 {
-    // From 2²³ on a float has no fraction bits, so the addition itself rounds and leaves the integer in the lowest bits.
+    // From 2²³ on a float has no fraction bits, so the addition itself rounds and leaves the
+    // integer in the lowest bits.
     const ROUND: f32 = 8_388_608.0;
     (value + ROUND).to_bits() - ROUND.to_bits()
 }

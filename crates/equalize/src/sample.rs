@@ -1,4 +1,4 @@
-//! The hot loops over samples, most of which have vectorized versions for 8 bit.
+//! The hot loops over samples, mostly with vectorized versions for 8 bits.
 
 use super::hue::keep_hue_portable;
 use super::lab;
@@ -8,9 +8,12 @@ use super::simd;
 
 /// A sample of a picture, `u8` or `u16`, with the hot loops over many of them.
 ///
-/// The provided methods are plain Rust; `u8` overrides them with vectorized versions that give the same bytes.
+/// The provided methods are plain Rust; `u8` overrides them with vectorized versions that give the
+/// same bytes.
 pub trait Sample: Level {
-    /// Adds samples to the tables of a [`crate::histogram::Tally`]; `width` is as in [`crate::histogram::Tally::add_rows`].
+    /// Adds samples to the tables of a [`crate::histogram::Tally`].
+    ///
+    /// `width` is as in [`crate::histogram::Tally::add_rows`].
     #[doc(hidden)]
     fn count(samples: &[Self], width: usize, tables: &mut [u32]);
 
@@ -19,17 +22,23 @@ pub trait Sample: Level {
         portable::map(samples, lut);
     }
 
-    /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, as in [`crate::colour::shift_luma`].
+    /// Changes the luma of pixels of `C` channels, as in [`crate::colour::shift_luma`].
+    ///
+    /// The channels are 3 colours and perhaps alpha.
     fn shift_luma<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
         simd::vectorized!(portable::relight_portable::<Self, C>(pixels, from, to));
     }
 
-    /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, so that their hue stays ([`crate::Colour::Hue`]).
+    /// Changes the luma of pixels of `C` channels and keeps their hue ([`crate::Colour::Hue`]).
+    ///
+    /// The channels are 3 colours and perhaps alpha.
     fn keep_hue<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self], highest: Self) {
         simd::vectorized!(keep_hue_portable::<Self, C>(pixels, from, to, highest));
     }
 
-    /// Reads the L of pixels of `C` channels in L\*a\*b\* ([`crate::Colour::Lab`]), which only samples of 8 bits have.
+    /// Reads the L of pixels of `C` channels in L\*a\*b\* ([`crate::Colour::Lab`]).
+    ///
+    /// Only samples of 8 bits have one.
     fn lightness<const C: usize>(_pixels: &[Self], _lightness: &mut [Self]) {
         unreachable!("only samples of 8 bits have a lightness");
     }
@@ -39,8 +48,10 @@ pub trait Sample: Level {
         unreachable!("only samples of 8 bits have a lightness");
     }
 
-    /// Replaces each value with an interpolation, in float32, of its entries in the four corners' LUTs: from left to right by the
-    /// value's own entry of `right_weights`, from top to bottom by `bottom_weight`.
+    /// Replaces each value with an interpolation of its entries in the four corners' LUTs.
+    ///
+    /// It is computed in float32. The weights are the value's own entry of `right_weights` from
+    /// left to right, and `bottom_weight` from top to bottom.
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
         simd::vectorized!(portable::blend_portable(values, corners, right_weights, bottom_weight));
     }
@@ -49,13 +60,13 @@ pub trait Sample: Level {
     #[doc(hidden)]
     const QUADS: bool;
 
-    /// Does what [`Sample::blend`] does, with the entries of the four corners side by side.
+    /// [`Sample::blend`] with the entries of the four corners packed into quads.
     #[doc(hidden)]
     fn blend_quads(values: &mut [Self], quads: &[Quad], right_weights: &[f32], bottom_weight: f32) {
         simd::vectorized!(portable::blend_quads(values, quads, right_weights, bottom_weight));
     }
 
-    /// Returns how many of some samples, which are in ascending order, are not above this one.
+    /// Returns how many of the samples, in ascending order, are not above this one.
     #[doc(hidden)]
     fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize;
 }

@@ -1,6 +1,7 @@
-//! The hot loops for 8-bit pictures in vector instructions, each selected at run time and each with a plain fallback.
+//! The hot loops for 8-bit pictures in vector instructions.
 //!
-//! Every implementation gives the same bytes as the fallback; the tests below check that.
+//! Each is selected at run time and has a plain fallback. Every implementation gives the same bytes
+//! as the fallback; the tests below check that.
 
 #![allow(unsafe_code)]
 
@@ -17,8 +18,9 @@ mod map;
 
 /// Runs a loop in plain Rust, compiled for the widest vectors that the processor has.
 ///
-/// The compiler uses those instructions only for code that it inlines into a function with the target feature. Hence a macro, which can
-/// mark the closure `#[inline(always)]`; the loops themselves are marked too.
+/// The compiler uses those instructions only for code that it inlines into a function with the
+/// target feature. Hence a macro, which can mark the closure `#[inline(always)]`; the loops
+/// themselves are marked too.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! vectorized {
@@ -48,7 +50,9 @@ pub fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     plain()
 }
 
-/// Adds samples to the tables of a [`crate::histogram::Tally`]; `width` is as in [`crate::histogram::Tally::add_rows`].
+/// Adds samples to the tables of a [`crate::histogram::Tally`].
+///
+/// `width` is as in [`crate::histogram::Tally::add_rows`].
 #[cfg_attr(
     not(target_arch = "x86_64"),
     expect(unused_variables, reason = "only the instructions of x86-64 need the width")
@@ -74,7 +78,7 @@ const COUNTED_BY_BITS: usize = 16 << 10;
 /// Samples that [`not_above_8`] and [`not_above_16`] compare at once.
 pub(super) const WINDOW: usize = 16;
 
-/// Returns how many of some samples, which are in ascending order, are not above `sample`.
+/// Returns how many of [`WINDOW`] samples in ascending order are not above `sample`.
 #[inline(always)]
 pub(super) fn not_above_8(sorted: &[u8; WINDOW], sample: u8) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -84,7 +88,7 @@ pub(super) fn not_above_8(sorted: &[u8; WINDOW], sample: u8) -> usize {
     portable::not_above(sorted, sample)
 }
 
-/// The same for 16 bits.
+/// [`not_above_8`] for 16 bits.
 #[inline(always)]
 pub(super) fn not_above_16(sorted: &[u16; WINDOW], sample: u16) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -117,7 +121,9 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     portable::map(samples, lut);
 }
 
-/// Looks bytes up in a table of 16-bit entries, given as that of their lower and that of their upper bytes.
+/// Looks bytes up in a table of 16-bit entries, given as two tables of bytes.
+///
+/// One has the lower and the other the upper byte of each entry.
 pub(super) fn look_up_halves(bytes: &[u8], halves: &[[u8; 256]; 2], entries: &mut [u16]) {
     #[cfg(target_arch = "x86_64")]
     if has_vbmi() {
@@ -172,7 +178,9 @@ fn has_vbmi() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
-/// Returns whether the processor has the AVX-512 instructions that multiply bit matrices and count bits.
+/// Returns whether the processor can multiply bit matrices and count bits.
+///
+/// Both are AVX-512 instructions.
 #[cfg(target_arch = "x86_64")]
 fn has_bit_matrices() -> bool {
     is_x86_feature_detected!("avx512vpopcntdq") && is_x86_feature_detected!("gfni")
@@ -195,7 +203,9 @@ mod x86 {
         plain()
     }
 
-    /// Returns, for each byte of `C` consecutive vectors of `LANES` interleaved samples, the pixel it belongs to, or 0x80 if it is alpha.
+    /// Returns a pixel for each byte of `C` consecutive vectors of `LANES` interleaved samples.
+    ///
+    /// It is the pixel that the byte belongs to, or 0x80 if the byte is alpha.
     const fn spread<const C: usize, const LANES: usize>() -> [[u8; LANES]; C] {
         let mut table = [[0; LANES]; C];
         let mut at = 0;
@@ -206,7 +216,10 @@ mod x86 {
         table
     }
 
-    /// Relights 64 pixels at a time: repeats both saturated differences of the lumas, one of which is 0, for each colour channel.
+    /// Relights 64 pixels at a time.
+    ///
+    /// Both saturated differences of the lumas, at least one of which is 0, are repeated for each
+    /// colour channel.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     pub(super) fn relight_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
         let spread = const { spread::<C, 64>() };
@@ -264,7 +277,8 @@ mod x86 {
             blend_block(block, &luts, weights, bottom_weight);
         }
         if !tail.is_empty() {
-            // Small tiles have tails alone. A copy would make the load of a vector wait for stores of other widths.
+            // Small tiles have only tails. A copy would make the load of a vector wait for stores
+            // of other widths.
             let found = look_up_all(&luts, load_first(tail));
             let weights = tail_weights.chunks(16).map(|weights| load_first_floats(weights));
             let mut results = [[0; 16]; 4];
@@ -298,7 +312,7 @@ mod x86 {
         found
     }
 
-    /// Interpolates 16 values, those with this number, between what was found in the four LUTs.
+    /// Interpolates the group of 16 values with this number between the entries of the four LUTs.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn interpolate_16(found: &[[u8; 64]; 4], at: usize, right: __m512, bottom_weight: f32) -> __m128i {
@@ -313,7 +327,8 @@ mod x86 {
         let top = _mm512_add_ps(_mm512_mul_ps(corner(0), left), _mm512_mul_ps(corner(1), right));
         let bottom = _mm512_add_ps(_mm512_mul_ps(corner(2), left), _mm512_mul_ps(corner(3), right));
         let value = _mm512_add_ps(_mm512_mul_ps(top, above), _mm512_mul_ps(bottom, below));
-        // The conversion rounds in the current mode, which Rust leaves at the default: to nearest, halves to even.
+        // The conversion rounds in the current mode. Rust leaves it at the default: to nearest,
+        // halves to even.
         _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(value))
     }
 
@@ -348,21 +363,21 @@ mod x86 {
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
     }
 
-    /// Loads up to 16 floats, and zeros behind them.
+    /// Loads up to 16 floats, followed by zeros.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load_first_floats(from: &[f32]) -> __m512 {
         let mask = ((1_u32 << from.len().min(16)) - 1) as u16;
-        // SAFETY: the floats that the mask names are readable, and no others are read.
+        // SAFETY: only the floats that the mask names are read, and these are readable.
         unsafe { _mm512_maskz_loadu_ps(mask, from.as_ptr()) }
     }
 
-    /// Loads up to 64 bytes, and zeros behind them.
+    /// Loads up to 64 bytes, followed by zeros.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn load_first(from: &[u8]) -> __m512i {
         let mask = u64::MAX.checked_shr(64 - from.len().min(64) as u32).unwrap_or(0);
-        // SAFETY: the bytes that the mask names are readable, and no others are read.
+        // SAFETY: only the bytes that the mask names are read, and these are readable.
         unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) }
     }
 
@@ -429,8 +444,9 @@ mod tests {
     /// Lengths on both sides of every vector length, and one of several vectors.
     const LENGTHS: [usize; 16] = [0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 191, 1001];
 
-    /// Runs one step in plain Rust, as selected at run time, and in each implementation that the processor supports; all must give the
-    /// same bytes.
+    /// Runs one step in plain Rust, as selected at run time, and in each implementation.
+    ///
+    /// The processor's features decide which run; all must give the same bytes.
     macro_rules! same_bytes {
         ($what:expr, $plain:expr, $chosen:expr, $($feature:expr => $leaf:expr),*) => {
             let expected = $plain;
@@ -438,14 +454,15 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             {
                 $(if $feature {
-                    // SAFETY: the processor has the instructions that the implementation is compiled for.
+                    // SAFETY: the processor has the instructions that the implementation is
+                    // compiled for.
                     assert_eq!(unsafe { $leaf }, expected, "{}, {}", stringify!($leaf), $what);
                 })*
             }
         };
     }
 
-    /// Returns what a step makes of a copy of `before`.
+    /// Returns a copy of `before` after a step.
     fn after(before: &[u8], step: impl FnOnce(&mut [u8])) -> Vec<u8> {
         let mut samples = before.to_vec();
         step(&mut samples);
@@ -557,7 +574,7 @@ mod tests {
         fn check<const C: usize>(highest: u8) {
             for length in LENGTHS.into_iter().chain([300_000]) {
                 let mut before = noise(length * C, 3);
-                // Some are dark, and some gray.
+                // Some pixels are dark, and some gray.
                 before
                     .chunks_mut(C)
                     .step_by(3)

@@ -1,4 +1,4 @@
-//! How far a picture goes from its own levels to the equalized ones.
+//! The share of the way from a picture's own levels to the equalized ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,11 +25,13 @@ impl Strength {
         self.0 as u32
     }
 
-    /// Returns the level at this share of the way from `old` to `new`, rounded to the nearest, halves up: in exact arithmetic
-    /// `old + floor((new - old) * strength + 1/2)`.
+    /// Returns the level at this share of the way from `old` to `new`.
+    ///
+    /// It is rounded to the nearest, halves up: in exact arithmetic `old + floor((new - old) *
+    /// strength + 1/2)`.
     #[inline(always)]
     pub fn between(self, old: u32, new: u32) -> u32 {
-        // A mean with weights, so nothing is negative; below 2²⁶ + 500 for 16 bits.
+        // A weighted mean, which is never negative; below 2²⁶ + 500 for 16 bits.
         let full = Self::FULL.in_thousandths();
         (old * (full - self.in_thousandths()) + new * self.in_thousandths() + full / 2) / full
     }
@@ -47,7 +49,7 @@ impl Strength {
         }
     }
 
-    /// Weakens a LUT, whose entries are new levels.
+    /// Weakens a LUT: its entries are the new levels.
     pub(super) fn weaken_lut<S: Level>(self, lut: &mut [S]) {
         if self != Self::FULL {
             for (old, new) in (0..).zip(lut) {
@@ -105,7 +107,7 @@ mod tests {
         for (old, new) in [(0, 255), (255, 0), (7, 7), (65_535, 65_534)] {
             assert_eq!((Strength(0).between(old, new), Strength::FULL.between(old, new)), (old, new));
         }
-        // Against the definition, with floor division of what is negative.
+        // Against the definition, with floor division of negative numbers.
         for strength in (0..=1000).step_by(7) {
             for (old, new) in [(0_i64, 65_535_i64), (65_535, 0), (200, 3), (3, 200), (40_000, 41_001)] {
                 let exact = old + ((new - old) * i64::from(strength) + 500).div_euclid(1000);

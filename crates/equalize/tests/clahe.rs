@@ -1,4 +1,7 @@
-//! CLAHE against its plain definition: a LUT of all levels for each tile of a padded copy, with floats in OpenCV's order.
+//! CLAHE against its plain definition.
+//!
+//! The definition has a LUT of all levels for each tile of a padded copy, with floats in OpenCV's
+//! order.
 
 use histeqd_equalize::clahe::{Geometry, fill_lut};
 use histeqd_equalize::clip::{Clipping, LevelsInUse};
@@ -14,8 +17,10 @@ fn reflected(at: usize, length: usize) -> usize {
     if folded < length { folded } else { 2 * length - 2 - folded }
 }
 
-/// The cumulative LUT of a tile: every bin cut, every level's share and extra added to it, then summed up; nearer to the levels themselves
-/// where the tile spans few.
+/// The cumulative LUT of a tile.
+///
+/// Every bin is clipped, every level's share and extra are added to it, and the counts are summed
+/// up. The LUT is nearer to the levels themselves where the tile spans few.
 fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -> Vec<S> {
     let span = span_of(&counts);
     let first = clipping.spread.start as usize;
@@ -46,7 +51,7 @@ fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -
         .collect()
 }
 
-/// How many levels the middle four fifths of a tile's samples span.
+/// The number of levels that the middle four fifths of a tile's samples span.
 fn span_of(counts: &[u64]) -> u32 {
     let mut samples =
         (0_u32..).zip(counts).flat_map(|(level, &count)| std::iter::repeat_n(level, count as usize));
@@ -56,7 +61,7 @@ fn span_of(counts: &[u64]) -> u32 {
     if between < 2 { 0 } else { samples.nth(between - 2).unwrap_or(first) - first }
 }
 
-/// Where a pixel lies between tiles: the two tiles, and the weight of the second.
+/// The two tiles around a pixel, and the weight of the second.
 fn between(at: usize, side: usize, tiles: usize) -> (usize, usize, f32) {
     let centred = at as f32 * (1.0 / side as f32) - 0.5;
     let clamp = |tile: f32| (tile.max(0.0) as usize).min(tiles - 1);
@@ -153,7 +158,9 @@ fn assert_plain<S: Sample + std::fmt::Debug>(
     assert_operation(samples, layout, (clahe, operation), scratch);
 }
 
-/// Compares the crate with the definition for an operation, channel by channel, that is CLAHE with these settings.
+/// Compares the crate with the definition for an operation, channel by channel.
+///
+/// The operation is CLAHE with these settings.
 fn assert_operation<S: Sample + std::fmt::Debug>(
     samples: &[S],
     layout: &Layout,
@@ -168,18 +175,18 @@ fn assert_operation<S: Sample + std::fmt::Debug>(
     assert_eq!(wrong, None, "{layout:?} {operation:?}");
 }
 
-/// How the levels of a picture are distributed.
+/// The distribution of a picture's levels.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// Any.
+    /// Any levels.
     All,
-    /// So many, from the lowest of them on, this far apart.
+    /// `number` levels, from the lowest on, this far apart.
     Steps { lowest: u16, number: u16, apart: u16 },
     /// Twelve bits multiplied to fill sixteen.
     Repeated,
     /// A ramp with a little noise.
     Ramp,
-    /// A few of all.
+    /// A few of all levels.
     Scattered,
 }
 
@@ -239,7 +246,9 @@ fn clip_limit() -> impl Strategy<Value = ClipLimit> {
     ]
 }
 
-/// Sizes and tiles. A plain LUT of 16 bits takes long, so where tiles are many, the picture is small.
+/// Sizes and tiles.
+///
+/// A plain LUT of 16 bits takes long; where tiles are many, the picture is therefore small.
 fn tiled() -> impl Strategy<Value = (u32, u32, Tiles)> {
     let grid = |x, y| Tiles::Grid { x, y };
     prop_oneof![
@@ -264,7 +273,7 @@ fn tiled() -> impl Strategy<Value = (u32, u32, Tiles)> {
     ]
 }
 
-/// The same for 8 bits.
+/// Sizes and tiles for 8 bits, also of many tiles.
 fn finely_tiled() -> impl Strategy<Value = (u32, u32, Tiles)> {
     let tiles = prop_oneof![
         (1..300_u32, 1..300_u32).prop_map(|(x, y)| Tiles::Grid { x, y }),
@@ -396,7 +405,7 @@ fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().zip(powers).fold(0, |sum, (&byte, power)| sum.wrapping_add(power.wrapping_mul(byte.into())))
 }
 
-/// The digests are those of what OpenCV 5.0 makes: `COLOR_RGB2LAB`, `createCLAHE` of L, `COLOR_LAB2RGB`.
+/// The digests are of OpenCV 5.0's results: `COLOR_RGB2LAB`, `createCLAHE` of L, `COLOR_LAB2RGB`.
 #[test]
 fn clahe_of_the_lightness_has_opencvs_bytes() {
     let layout = Layout { width: 321, height: 243, pixel: Pixel::Rgb, depth: Depth::Eight };

@@ -1,4 +1,6 @@
-//! Several threads make the bytes that one makes, whichever piece they do first, in place and from elsewhere.
+//! Several threads make the same bytes as one, in place and from a separate source.
+//!
+//! The order of the pieces does not matter.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +11,7 @@ use histeqd_equalize::{
     Strength, Stretch, Tiles, equalize, equalize_on,
 };
 
-/// Two threads, one of which is slow to begin: the last pieces are done first.
+/// Two threads that take the last piece first.
 #[derive(Default)]
 struct Backwards {
     pieces: AtomicUsize,
@@ -53,9 +55,9 @@ fn samples(layout: &Layout, levels: usize) -> Vec<u8> {
     }
 }
 
-/// Returns how many pieces threads had.
+/// Compares several threads with one. Returns the number of pieces.
 fn assert_same(layout: Layout, operation: Operation) -> usize {
-    // Words, so that 16-bit samples lie at even addresses.
+    // Words, to keep 16-bit samples at even addresses.
     let bytes = layout.bytes() as usize;
     let mut words = [(); 3].map(|()| vec![0_u16; bytes.div_ceil(2)]);
     let [source, alone, shared] = words.each_mut().map(|words| &mut bytemuck::cast_slice_mut(words)[..bytes]);
@@ -139,7 +141,9 @@ fn fewer_levels_than_there_is_room_for() {
     }
 }
 
-/// A picture of one level stays as it is with an automatic limit, and has to be copied all the same.
+/// A picture of one level stays as it is with an automatic limit.
+///
+/// It has to be copied all the same.
 #[test]
 fn what_stays_as_it_is_arrives() {
     let layout = Layout { width: 800, height: 800, pixel: Pixel::Gray, depth: Depth::Sixteen };

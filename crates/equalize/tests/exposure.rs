@@ -1,4 +1,4 @@
-//! Exposure is a table that the picture goes through before the method, whichever that is.
+//! Exposure is a table that the picture goes through before any method.
 
 use histeqd_equalize::colour::Plane;
 use histeqd_equalize::histogram::{Counted, of_plane};
@@ -107,7 +107,8 @@ proptest! {
             let green = equalized(&of_pixel(|pixel| pixel[1]), &gray, &operation);
             prop_assert!(found.chunks_exact(4).zip(green.chunks_exact(2)).all(|(pixel, green)| pixel[1] == green[0]));
         } else {
-            // Where nothing clips, luma becomes what the same operation makes of a picture of it.
+            // Where no sample clips, the new luma is the result of the operation on a picture of
+            // luma.
             let lumas = equalized(&of_pixel(luma), &gray, &operation);
             for (pixel, to) in found.chunks_exact(4).zip(lumas.chunks_exact(2)) {
                 let clips = pixel[..3].iter().any(|&sample| sample == 0 || sample == 65_535);

@@ -1,4 +1,7 @@
-//! CLAHE of volumes against its plain definition: a LUT of all levels for each box of a padded copy, with floats in OpenCV's order.
+//! CLAHE of volumes against its plain definition.
+//!
+//! The definition has a LUT of all levels for each box of a padded copy, with floats in OpenCV's
+//! order.
 
 use std::ops::Range;
 
@@ -19,7 +22,7 @@ fn reflected(at: usize, length: usize) -> usize {
     if folded < length { folded } else { 2 * length - 2 - folded }
 }
 
-/// Where a voxel lies between boxes: the two boxes, and the weight of the second.
+/// The two boxes around a voxel, and the weight of the second.
 fn between(at: usize, side: usize, tiles: usize) -> (usize, usize, f32) {
     let centred = at as f32 * (1.0 / side as f32) - 0.5;
     let clamp = |tile: f32| (tile.max(0.0) as usize).min(tiles - 1);
@@ -110,7 +113,9 @@ fn limit() -> impl Strategy<Value = ClipLimit> {
     prop_oneof![Just(ClipLimit::Auto), (0.0..8.0).prop_map(ClipLimit::Times), Just(ClipLimit::Times(0.0))]
 }
 
-/// Equalizes a picture whose bands come from top to bottom, and go as soon as the tables that they use are there.
+/// Equalizes a picture with bands that come from top to bottom.
+///
+/// Each band is finished as soon as the tables that it uses exist.
 fn rolled(pixels: &mut [u8], layout: &Layout, rows_of_a_band: u32, operation: &Operation) {
     let tiles = Rolling::new(layout, operation).expect("it has tiles");
     let bands: Vec<Range<u32>> = (0..layout.height)

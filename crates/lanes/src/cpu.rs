@@ -74,8 +74,9 @@ impl JpegLane for DecliningLane {
     }
 }
 
-/// A lane on the CPU, which an executor may help with large pictures. It never fails and declines nothing. To have it convert byte orders saves
-/// nothing.
+/// A lane on the CPU, which an executor may help with large pictures.
+///
+/// It never fails or declines. Conversion of byte orders by the lane saves no time.
 pub struct CpuLane<E = Sequential> {
     executor: E,
     scratch: Scratch,
@@ -88,7 +89,7 @@ impl Default for CpuLane {
 }
 
 impl<E> CpuLane<E> {
-    /// Creates a lane whose pictures this executor's threads share.
+    /// Creates a lane that shares its pictures among this executor's threads.
     pub fn new(executor: E) -> Self {
         Self { executor, scratch: Scratch::default() }
     }

@@ -1,4 +1,4 @@
-//! What computes: an engine, opened once a process, and its lanes, one a thread.
+//! Computation: an engine, opened once per process, and its lanes, one per thread.
 
 use codec::{Codestream, CompressedJpeg, Streams};
 use equalize::{ByteOrder, ByteOrders, Layout, Operation};
@@ -12,7 +12,7 @@ use crate::order::{Order, Parts};
 pub struct EngineError(pub String);
 
 impl EngineError {
-    /// Returns the error for a device whose results cannot be trusted.
+    /// Returns the error for a device with results that cannot be trusted.
     pub(crate) fn wrong_results() -> Self {
         Self(
             "its results differ from the CPU's: its memory, its driver or histeqd is faulty; please report it"
@@ -21,7 +21,7 @@ impl EngineError {
     }
 }
 
-/// Why a lane did not complete a picture.
+/// The reason why a lane did not complete a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
     /// The picture is left to others, for this reason.
@@ -37,10 +37,12 @@ pub enum LaneError {
 
 /// A worker's backend: opened once, then shared by its lanes.
 pub trait Engine: Send + Sync {
-    /// Returns what is known about the GPU; `None` for the CPU.
+    /// Returns the properties of the GPU; `None` for the CPU.
     fn info(&self) -> Option<GpuInfo>;
 
-    /// Prepares memory for fast transfers, before any lane sees it. The memory must stay mapped until it is unpinned.
+    /// Prepares memory for fast transfers, before any lane sees it.
+    ///
+    /// The memory must stay mapped until it is unpinned.
     ///
     /// # Errors
     /// If the device refuses the memory.
@@ -55,34 +57,43 @@ pub trait Engine: Send + Sync {
     /// If the device has no room for it.
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
 
-    /// Creates a JPEG lane, to be used on the calling thread only. Its files have the CPU's bytes. Several share a GPU well. Before it is
-    /// returned, it has recoded a few small files.
+    /// Creates a JPEG lane, to be used on the calling thread only.
+    ///
+    /// Its files have the CPU's bytes. Several share a GPU well. Before it is returned, it has
+    /// recoded a few small files.
     ///
     /// # Errors
-    /// If this backend cannot decode JPEGs, or the device has no room for the lane; if the small files came out with other bytes than the
-    /// CPU's.
+    /// If this backend cannot decode JPEGs, or the device has no room for the lane; if the bytes of
+    /// the small files differ from the CPU's.
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 
-    /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only. It takes little memory until its first one.
+    /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only.
+    ///
+    /// It takes little memory until its first one.
     ///
     /// # Errors
     /// If this backend cannot decode them, or the device has no room for the lane.
     fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError>;
 
-    /// Creates a lane for streams of deflate, to be used on the calling thread only. It takes little memory until its first ones.
+    /// Creates a lane for streams of deflate, to be used on the calling thread only.
+    ///
+    /// It takes little memory until its first ones.
     ///
     /// # Errors
     /// If this backend neither inflates nor deflates, or the device has no room for the lane.
     fn stream_lane(&self) -> Result<Box<dyn StreamLane + '_>, EngineError>;
 }
 
-/// What equalizes pictures on a device, one after the other.
+/// A lane that equalizes pictures on a device, one after the other.
 pub trait Lane {
-    /// Equalizes the pixels in place, as [`equalize::equalize_like`] does with these counts of a `reference`, and converts them from one byte
-    /// order to the other; returns once they can be read.
+    /// Equalizes the pixels in place, as [`equalize::equalize_like`] does.
+    ///
+    /// `reference` are the counts of a reference. Converts pixels from one byte order to the other,
+    /// and returns once they can be read.
     ///
     /// # Errors
-    /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
+    /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they
+    /// are undefined.
     fn equalize(
         &mut self,
         pixels: &mut [u8],
@@ -92,8 +103,9 @@ pub trait Lane {
         reference: &[u64],
     ) -> Result<(), LaneError>;
 
-    /// Sends the pixels through LUTs of an operation in place, as [`equalize::apply`] does, and converts them from one byte order to the other; returns once they
-    /// can be read.
+    /// Sends the pixels through LUTs of an operation in place, as [`equalize::apply`] does.
+    ///
+    /// Converts pixels from one byte order to the other, and returns once they can be read.
     ///
     /// # Errors
     /// As [`Lane::equalize`].
@@ -106,7 +118,9 @@ pub trait Lane {
         luts: &[u8],
     ) -> Result<(), LaneError>;
 
-    /// Counts all planes of the pixels, which have this byte order, into `counts`, as [`equalize::count::count`] does.
+    /// Counts all planes of the pixels into `counts`, as [`equalize::count::count`] does.
+    ///
+    /// `byte_order` is that of the pixels.
     ///
     /// # Errors
     /// [`LaneError`]; the counts are then undefined.
@@ -118,7 +132,7 @@ pub trait Lane {
         counts: &mut [u64],
     ) -> Result<(), LaneError>;
 
-    /// Makes the GPU fail, to test what happens to its pictures.
+    /// Makes the GPU fail, to test the handling of its pictures.
     ///
     /// # Errors
     /// Always.
@@ -126,7 +140,9 @@ pub trait Lane {
         no_trap()
     }
 
-    /// Carries out an order on the bytes of a slot. What it equalizes is converted from one byte order to the other.
+    /// Carries out an order on the bytes of a slot.
+    ///
+    /// Equalized pixels are converted from one byte order to the other.
     ///
     /// # Errors
     /// [`LaneError`]; the bytes are then undefined.
@@ -167,10 +183,11 @@ fn no_trap() -> Result<(), EngineError> {
     Err(EngineError("only a GPU can trap".to_owned()))
 }
 
-/// What recodes JPEGs on a device, a batch after the other.
+/// A lane that recodes JPEGs on a device, one batch after the other.
 pub trait JpegLane {
-    /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
-    /// not take are declined.
+    /// Decodes, equalizes and encodes a batch, each picture in its slot.
+    ///
+    /// Returns once the slots can be read. Pictures that the lane does not take are declined.
     ///
     /// # Errors
     /// If the device fails; the slots are then undefined and the worker must end.
@@ -185,19 +202,23 @@ pub trait JpegLane {
     }
 }
 
-/// What decodes codestreams of JPEG 2000 on a device, one after the other.
+/// A lane that decodes codestreams of JPEG 2000 on a device, one after the other.
 pub trait CodestreamLane {
-    /// Decodes the codestream at the start of a slot, and puts its samples in its place, as [`codec::CodestreamDecoder::decode`] does; returns
-    /// once they can be read. The slot has [`Codestream::slot_bytes`].
+    /// Decodes the codestream at the start of a slot and replaces it with its samples.
+    ///
+    /// It does so as [`codec::CodestreamDecoder::decode`] does, and returns once the samples can be
+    /// read. The slot has [`Codestream::slot_bytes`].
     ///
     /// # Errors
     /// [`LaneError`]; the slot is then undefined.
     fn decode(&mut self, slot: &mut [u8], codestream: &Codestream) -> Result<(), LaneError>;
 }
 
-/// What inflates and deflates streams on a device, many at once.
+/// A lane that inflates and deflates streams on a device, many at once.
 pub trait StreamLane {
-    /// Replaces the streams in a slot by their data or data by streams, as [`codec::StreamCoder::code`] does; returns once they can be read.
+    /// Replaces the streams in a slot by their data, or data by streams.
+    ///
+    /// It does so as [`codec::StreamCoder::code`] does, and returns once they can be read.
     ///
     /// # Errors
     /// [`LaneError`]; the slot is then undefined.
@@ -209,13 +230,13 @@ pub const JPEG_BATCH: usize = 20;
 
 /// A JPEG that a lane is recoding.
 pub struct Recoding<'m> {
-    /// Its slot: holds the file, and in the end the result.
+    /// Its slot, which holds the file first and finally the result.
     pub slot: &'m mut [u8],
-    /// What is known about the file.
+    /// The description of the file.
     pub jpeg: CompressedJpeg,
-    /// How to equalize it, without a reference.
+    /// The operation, without a reference.
     pub operation: Operation,
-    /// What became of it.
+    /// The result of recoding.
     pub answer: Recoded,
 }
 
@@ -230,7 +251,7 @@ impl Recoding<'_> {
     }
 }
 
-/// What became of a JPEG.
+/// The result of recoding a JPEG.
 pub enum Recoded {
     /// The slot begins with the result, which has this many bytes.
     Encoded(u64),

@@ -1,4 +1,4 @@
-//! Lanes: what equalizes pictures, on the CPU or on a GPU, with the same bytes.
+//! Lanes equalize pictures, on the CPU or on a GPU, with the same bytes.
 //!
 //! ```
 //! use equalize::{ByteOrders, Depth, Layout, Method, Operation, Pixel};
@@ -16,10 +16,12 @@
 //! # }
 //! ```
 //!
-//! An [`Engine`] is opened once a process and shared by its [`Lane`]s and [`JpegLane`]s, each of which belongs to one thread. An [`Order`]
-//! says what to do to a picture. [`Checked`] is the self-test: a lane must give the CPU's bytes before it gets the first picture of a kind.
+//! An [`Engine`] is opened once per process and shared by its [`Lane`]s and [`JpegLane`]s, each of
+//! which belongs to one thread. An [`Order`] is the work on a picture. [`Checked`] is the
+//! self-test: a lane must give the CPU's bytes before it gets the first picture of a kind.
 //!
-//! A process that computes on a GPU should do nothing else: what a failing GPU does to it cannot be undone.
+//! A process that computes on a GPU should have no other work: the effects of a failing GPU on it
+//! cannot be undone.
 
 mod cpu;
 #[doc(hidden)]
@@ -39,17 +41,19 @@ pub use lane::{
 pub use order::Order;
 pub use self_test::Checked;
 
-/// What a worker computes on.
+/// The device of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// The GPU with this index in CUDA's order.
     Gpu(u32),
-    /// The CPU; the number tells several such workers apart.
+    /// The CPU; the number distinguishes several such workers.
     Cpu(u32),
 }
 
-/// Opens a unit for this process, which should then do nothing else: what a failing GPU does to a process cannot be undone. `lane_memory`:
-/// the most bytes of GPU memory that one lane takes for pictures; by default a fair share of what is free.
+/// Opens a unit for this process, which should then have no other work.
+///
+/// The effects of a failing GPU on a process cannot be undone. `lane_memory` is the most bytes of
+/// GPU memory that one lane takes for pictures; by default a fair share of the free memory.
 ///
 /// # Errors
 /// If there is no such unit, or it cannot be used.

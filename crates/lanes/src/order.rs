@@ -1,36 +1,45 @@
-//! What a lane is told to do with a picture, and what lies behind the picture in its slot: the counts that the lane leaves there, and what it
-//! is given beside the pixels.
+//! Orders for a lane, and the data after the picture in its slot.
+//!
+//! The data are the counts that the lane leaves there, and its other input, such as LUTs.
 
 use serde::{Deserialize, Serialize};
 
 use equalize::clahe::Geometry;
 use equalize::{Layout, Levels, Method, Operation, count};
 
-/// What a lane does with the picture in a slot.
+/// The work of a lane on the picture in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Equalizes the pixels in place.
     Equalize(Operation),
-    /// Equalizes in place each of some frames of one height, which lie below each other. The method has no reference.
+    /// Equalizes in place each of several frames of equal height, stacked vertically.
+    ///
+    /// The method has no reference.
     EqualizeFrames {
-        /// How.
+        /// The operation.
         operation: Operation,
-        /// How many there are.
+        /// The number of frames.
         frames: u32,
     },
-    /// Sends the pixels in place through the LUTs that lie behind them, one for each plane that the operation equalizes
-    /// ([`equalize::apply`]). They were made for the operation, and its strength is in them.
+    /// Sends the pixels in place through the LUTs that follow them in the slot.
+    ///
+    /// There is one for each plane that the operation equalizes ([`equalize::apply`]). They were
+    /// made for the operation, and include its strength.
     Apply(Operation),
-    /// Leaves the pixels as they are: what is done to them needs other pages of their stack, and the main process does it.
+    /// Leaves the pixels as they are.
+    ///
+    /// Their equalization needs other pages of their stack, and is left to the main process.
     Nothing,
     /// Counts the pixels, and leaves the counts after them in the slot.
     Count {
-        /// If set, how to equalize the pixels in place afterwards; they are then counted again.
+        /// If set, the pixels are then equalized in place by this operation and counted again.
         equalize: Option<Operation>,
     },
 }
 
-/// The alignment within a slot, in bytes, of counts and LUTs: a line of the CPU's cache and of device memory.
+/// The alignment of counts and LUTs within a slot, in bytes.
+///
+/// It is a line of the CPU's cache and of device memory.
 const ALIGNMENT: usize = 64;
 
 /// The parts of a slot.
@@ -38,12 +47,14 @@ pub(crate) struct Parts<'s> {
     pub(crate) pixels: &'s mut [u8],
     /// The counts that the lane leaves.
     pub(crate) counts: &'s mut [u64],
-    /// What the lane is given: LUTs or counts.
+    /// The other input of the lane: LUTs or counts.
     pub(crate) given: &'s mut [u64],
 }
 
 impl Order {
-    /// Returns how many bytes at the start of a slot a lane works on: the pixels, and room for the counts and for what it is given.
+    /// Returns the number of bytes at the start of a slot that a lane works on.
+    ///
+    /// They are the pixels, and room for the counts and for the lane's other input.
     pub fn slot_bytes(&self, layout: &Layout) -> u64 {
         match self.counts(layout) * size_of::<u64>() + self.given_bytes(layout) {
             0 => layout.bytes(),
@@ -51,7 +62,7 @@ impl Order {
         }
     }
 
-    /// Returns whether a slot holds the pixels of a picture and nothing else, whatever the picture.
+    /// Returns whether a slot holds only the pixels of a picture, for any picture.
     pub const fn needs_pixels_alone(&self) -> bool {
         match self {
             Self::Equalize(operation) => !operation.method.has_reference(),
@@ -60,7 +71,9 @@ impl Order {
         }
     }
 
-    /// Bytes of other memory that a lane of the CPU needs for a picture of this layout, where that is not fixed and small.
+    /// Returns the bytes of other memory that a lane of the CPU needs for a picture of this layout.
+    ///
+    /// It is 0 where that is fixed and small.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
         match self {
             Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => match operation.method {
@@ -74,18 +87,23 @@ impl Order {
         }
     }
 
-    /// Splits a slot into its pixels and its counts. If a picture is counted twice, the second counts follow the first.
+    /// Splits a slot into its pixels and its counts.
+    ///
+    /// If a picture is counted twice, the second counts follow the first.
     ///
     /// # Panics
-    /// If the slot is shorter than [`Order::slot_bytes`], or if it has counts and is not aligned to 8 bytes.
+    /// If the slot is shorter than [`Order::slot_bytes`], or if it has counts and is not aligned to
+    /// 8 bytes.
     pub fn parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> (&'s mut [u8], &'s mut [u64]) {
         let Parts { pixels, counts, .. } = self.all_parts(slot, layout);
         (pixels, counts)
     }
 
-    /// Returns the part of a slot that holds what a lane is given beside the pixels, and that has to be filled before the lane gets the slot:
-    /// for [`Order::Apply`] the LUTs, as [`equalize::apply`] takes them; if the method has a reference its counts, of 8 bytes each, as
-    /// [`equalize::equalize_like`] takes them; otherwise nothing.
+    /// Returns the part of a slot for the lane's other input.
+    ///
+    /// It has to be filled before the lane gets the slot: for [`Order::Apply`] with the LUTs, as
+    /// [`equalize::apply`] takes them; if the method has a reference with its counts, of 8 bytes
+    /// each, as [`equalize::equalize_like`] takes them. Otherwise it is empty.
     ///
     /// # Panics
     /// As [`Order::parts`].
@@ -105,7 +123,7 @@ impl Order {
         Parts { pixels, counts, given }
     }
 
-    /// Returns how the pixels are changed, if they are.
+    /// Returns the operation that changes the pixels, if any.
     pub const fn operation(&self) -> Option<Operation> {
         match *self {
             Self::Equalize(operation) | Self::EqualizeFrames { operation, .. } | Self::Apply(operation) => {
@@ -116,7 +134,7 @@ impl Order {
         }
     }
 
-    /// Returns the same order for a picture with so many levels.
+    /// Returns the same order for a picture with this number of levels.
     #[must_use]
     pub fn with_levels(self, levels: Levels) -> Self {
         let with = |operation| Operation { levels, ..operation };
@@ -131,8 +149,9 @@ impl Order {
         }
     }
 
-    /// Returns the same order for a picture of so many frames, which lie below each other. All have one histogram, but for CLAHE, whose tiles lie in
-    /// one frame.
+    /// Returns the same order for a picture of several frames, stacked vertically.
+    ///
+    /// All have one histogram, except for CLAHE, with tiles within one frame.
     #[must_use]
     pub const fn of_frames(self, frames: u32) -> Self {
         match self {
@@ -143,7 +162,7 @@ impl Order {
         }
     }
 
-    /// Returns the order for each of the parts of a picture that are equalized by themselves, and their layout.
+    /// Returns the order for each separately equalized part of a picture, and its layout.
     pub(crate) const fn of_a_part(self, layout: &Layout) -> (Self, Layout) {
         match self {
             Self::EqualizeFrames { operation, frames } => (Self::Equalize(operation), layout.frame(frames)),
@@ -156,7 +175,7 @@ impl Order {
         self.operation().is_some()
     }
 
-    /// Returns how many counts a lane leaves in the slot.
+    /// Returns the number of counts that a lane leaves in the slot.
     fn counts(&self, layout: &Layout) -> usize {
         match self {
             Self::Equalize(_) | Self::EqualizeFrames { .. } | Self::Apply(_) | Self::Nothing => 0,
@@ -164,7 +183,7 @@ impl Order {
         }
     }
 
-    /// Returns the bytes of what a lane is given in the slot, a multiple of 8.
+    /// Returns the bytes of a lane's other input in the slot, a multiple of 8.
     fn given_bytes(&self, layout: &Layout) -> usize {
         match self {
             Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => {
@@ -178,7 +197,7 @@ impl Order {
     }
 }
 
-/// Returns the offset in a slot of what is behind the pixels.
+/// Returns the offset in a slot of the data after the pixels.
 fn start(layout: &Layout) -> usize {
     (layout.bytes() as usize).next_multiple_of(ALIGNMENT)
 }

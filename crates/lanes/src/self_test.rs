@@ -1,7 +1,9 @@
-//! The self-test of a worker before its first picture of each kind: the device must produce the same bytes as the CPU.
+//! The self-test of a worker before its first picture of each kind.
 //!
-//! A bug in the driver's compiler, failing memory, or a kernel launched in the wrong shape produces plausible pixels; nothing later would
-//! notice. Only the kinds that occur are tested, because a driver may need a second to compile the kernels of one.
+//! The device must produce the same bytes as the CPU. A bug in the driver's compiler, failing
+//! memory, or a kernel launched in the wrong shape produces plausible pixels, which no later step
+//! would notice. Only the kinds that occur are tested, because a driver may need a second to
+//! compile the kernels of one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,22 +14,28 @@ use crate::order::Order;
 use equalize::clahe::Geometry;
 use equalize::{ByteOrders, Layout, Method, Operation};
 
-/// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
+/// The size of the small test picture.
+///
+/// It is odd, to test the kernels' handling of remainders too.
 const SIZE: (u32, u32) = (331, 177);
 
-/// How often a test picture is doubled in width and height, until CLAHE takes the picture's way through the kernels: up to 3.7 megapixels.
+/// Doublings of a test picture's width and height until CLAHE takes the picture's route.
+///
+/// They lead to up to 3.7 megapixels.
 const MAX_DOUBLINGS: u32 = 3;
 
-/// The kinds of work that a worker's lanes have been seen to do right.
+/// The kinds of work with correct results from a worker's lanes.
 #[derive(Default)]
 pub struct Checked(Mutex<Vec<Kind>>);
 
-/// What is tested once.
+/// A kind of work, which is tested once.
 type Kind = (Layout, ByteOrders, Order);
 
 impl Checked {
-    /// Carries out the order both on the lane and on the CPU, on a small picture of the layout's kind and on one large enough for the
-    /// layout's kernels, and compares the results. Kinds that a lane of this worker has passed before are skipped.
+    /// Carries out the order both on the lane and on the CPU, and compares the results.
+    ///
+    /// It does so on a small picture of the layout's kind and on one large enough for the layout's
+    /// kernels. Kinds that a lane of this worker has passed before are skipped.
     ///
     /// # Errors
     /// If the device fails, the bytes differ, or a test picture is declined.
@@ -46,7 +54,7 @@ impl Checked {
                 continue;
             }
             let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
-            // The lane goes first: what it declines would be long work for the CPU.
+            // The lane goes first: a picture that it declines would be long work for the CPU.
             lane.carry_out(bytemuck::cast_slice_mut(&mut found), &small, byte_orders, order)?;
             let expected_bytes = bytemuck::cast_slice_mut(&mut expected);
             CpuLane::default().carry_out(expected_bytes, &small, byte_orders, order)?;
@@ -69,7 +77,9 @@ impl Checked {
     }
 }
 
-/// Returns a small layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.
+/// Returns a small layout for pictures that go through the same kernels.
+///
+/// It is no smaller than [`SIZE`].
 fn alike(layout: &Layout, order: &Order) -> Layout {
     let height = kernels::min_pixels_for_same_kernels(layout).div_ceil(SIZE.0.into()) as u32;
     let small = Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout };
@@ -82,8 +92,10 @@ fn alike(layout: &Layout, order: &Order) -> Layout {
     (0..=MAX_DOUBLINGS).map(doubled).find(|other| route(other).is_like(route(layout))).unwrap_or(small)
 }
 
-/// Makes a slot of noise in which a third of the bytes are 0, and thus many pixels transparent; aligned for counts. LUTs and counts that the lane
-/// is given are noise too.
+/// Makes a slot of noise, aligned for counts.
+///
+/// A third of its bytes are 0, which makes many pixels transparent. LUTs and counts for the lane
+/// are noise too.
 fn noise(layout: &Layout, order: &Order) -> Result<Vec<u64>, EngineError> {
     let bytes = order.slot_bytes(layout) as usize;
     let mut slot = Vec::new();
@@ -113,7 +125,9 @@ mod tests {
         Layout { width: 4000, height: 3000, pixel, depth }
     }
 
-    /// A lane that counts its pictures and corrupts the last value in the slot for one pixel format.
+    /// A lane that counts its pictures and corrupts the last value in the slot.
+    ///
+    /// It does so for one pixel format.
     #[derive(Default)]
     struct Wrong {
         lane: CpuLane,

@@ -1,4 +1,4 @@
-//! JPEGs whose chroma follows their luma in their own planes, so that hues stay.
+//! JPEGs with chroma that follows luma in their own planes, to keep hues.
 
 use codec::{JpegQuality, Target};
 use equalize::{Clahe, ClipLimit, Colour, Method, Operation, Pixel, Scratch, Tiles, equalize};
@@ -8,7 +8,9 @@ use crate::harness::project;
 
 const HUE: Target = Target { keeps_hue: true, ..TARGET };
 
-/// Files of the samplings that stay in their planes, with the luma that a sample of chroma covers, across and down.
+/// Files of the samplings that stay in their planes.
+///
+/// Each comes with the luma that a sample of chroma covers, across and down.
 fn files() -> Vec<(Vec<u8>, [usize; 2])> {
     let of = |name: &str| std::fs::read(project().join("tests/data/jpeg").join(name)).unwrap();
     let names = ["444.jpg", "422.jpg", "440.jpg", "420.jpg", "411.jpg", "progressive.jpg", "restart.jpg"];
@@ -22,7 +24,9 @@ fn files() -> Vec<(Vec<u8>, [usize; 2])> {
     names.map(of).into_iter().chain(made).map(with_cover).collect()
 }
 
-/// Chroma by its definition, in integers: two planes of these columns and rows, whose rows have `stride` samples.
+/// Chroma by its definition, in integers.
+///
+/// It has two planes of these columns and rows, with `stride` samples in a row.
 fn model(
     (old, new): (&[u8], &[u8]),
     [width, height]: [usize; 2],
@@ -65,7 +69,8 @@ fn chroma_is_that_of_the_definition() {
         let [width, height] = [decoded.layout.width as usize, decoded.layout.height as usize];
         assert_eq!(decoded.layout.pixel, Pixel::Gray);
         let old = pixels(&decoded, &slot).to_vec();
-        // Brighter, darker, and as it was from column to column, and all three in blocks of their own.
+        // Brighter, darker, and unchanged in alternate columns, and all three in blocks of their
+        // own.
         for (at, luma) in slot.iter_mut().enumerate() {
             *luma = match at % width / 24 % 3 {
                 0 => (f64::from(*luma) / 255.0).sqrt().mul_add(255.0, 0.5) as u8,
@@ -163,7 +168,8 @@ fn the_result_is_near_that_of_the_way_through_rgb() {
             sum as f64 / one.len() as f64
         };
         let (hue, luma) = (mean(Colour::Hue, &HUE), mean(Colour::Luma, &TARGET));
-        // These pictures have colours beyond RGB, which are cut off on that way, whichever colours follow.
+        // These pictures have colours beyond RGB. The way through RGB cuts them off, whichever
+        // colours follow.
         assert!(hue < luma + 1.0, "{hue} levels; {luma} where colours change by as much as luma");
     }
 }
@@ -184,7 +190,7 @@ fn chroma_beyond_what_samples_have_is_left_to_libjpeg() {
     let (mut source, _) = files().swap_remove(3);
     let tables = source.windows(2).enumerate().filter(|(_, pair)| *pair == [0xff, 0xdb]).map(|(at, _)| at);
     let last = tables.last().unwrap();
-    // Divisors of chroma so great that its coefficients are in no picture.
+    // Divisors of chroma so great that no picture has such coefficients.
     source[last + 5..last + 5 + 64].fill(255);
     for quality in [JpegQuality::Keep, JpegQuality::Value(100)] {
         let target = Target { jpeg_quality: quality, ..HUE };

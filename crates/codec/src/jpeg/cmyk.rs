@@ -1,4 +1,4 @@
-//! JPEGs of four inks, by libjpeg. They become RGB.
+//! CMYK JPEGs, read by libjpeg. They become RGB.
 
 use super::libjpeg::Reader;
 use super::markers::Markers;
@@ -8,7 +8,7 @@ use crate::metadata::MetadataBytes;
 use crate::{CodecError, Native, Other, Payload, inks};
 use equalize::{Depth, Layout, Pixel};
 
-/// An opened JPEG of four inks.
+/// An opened CMYK JPEG.
 #[derive(Debug)]
 pub(crate) struct CmykSource<'a> {
     markers: Markers<'a>,
@@ -36,7 +36,9 @@ impl Describe for CmykSource<'_> {
         MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
     }
 
-    /// Returns the bytes of heap that decoding takes: for all coefficients of a picture in several scans.
+    /// Returns the bytes of heap that decoding takes.
+    ///
+    /// They are for all coefficients of a picture in several scans.
     fn heap_bytes(&self) -> u64 {
         let Markers { width, height, ref components, .. } = self.markers;
         if !self.markers.progressive && self.markers.scans == 1 {
@@ -50,7 +52,8 @@ impl Decode for CmykSource<'_> {
     fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         self.reader.read_inks(slot).map_err(decode_error)?;
         let mut metadata = self.markers.metadata();
-        // Adobe's programs store what ink leaves of the light. Other programs do as they do, even where they do not name themselves Adobe.
+        // Adobe's programs store inverted inks: 255 is no ink. Other programs follow them, even
+        // without an Adobe segment.
         let is_inverted = true;
         inks::to_rgb(metadata.icc.take().as_deref(), slot, Depth::Eight, 0, is_inverted);
         Ok(Payload {

@@ -1,15 +1,20 @@
-//! JPEG's transform and entropy coding (ITU-T T.81), for pictures in their own planes. Progressive pictures take half of libjpeg's time to
-//! read and write; sequential ones are somewhat faster and get better Huffman codes. In both, the chroma can stay coefficients, as it is
-//! in the file: they are passed on without loss, or requantized without becoming samples in between. This module also checks whether the
-//! entropy-coded data of a sequential file are complete and undamaged.
+//! JPEG's transform and entropy coding (ITU-T T.81), for pictures in their own planes.
 //!
-//! A progressive picture (annex G) passes through memory once per scan, so what counts is how much memory each scan touches and how many
-//! steps each bit takes. Every block therefore has a mask of its nonzero coefficients. From it, a refinement scan knows how many bits a
-//! block takes, and applies them without looking at the zeros; for most blocks the mask alone shows that a scan has nothing in them; and
-//! the writer steps from one nonzero coefficient to the next.
+//! Progressive pictures take half of libjpeg's time to read and write; sequential ones are somewhat
+//! faster and get better Huffman codes. In both, the chroma can stay coefficients, as it is in the
+//! file: they are passed on without loss, or requantized without becoming samples in between. This
+//! module also checks whether the entropy-coded data of a sequential file are complete and
+//! undamaged.
 //!
-//! The reader only takes complete, regular pictures. For anything else, including damage, it returns `None`, and libjpeg has the last word.
-//! Its samples are bit-identical to libjpeg's, and so are the writer's coefficients.
+//! A progressive picture (annex G) passes through memory once per scan; its time depends on the
+//! memory that each scan touches and on the steps that each bit takes. Every block therefore has a
+//! mask of its nonzero coefficients. From it, a refinement scan knows how many bits a block takes,
+//! and applies them without looking at the zeros; for most blocks the mask alone shows that a scan
+//! has no bits for them; and the writer steps from one nonzero coefficient to the next.
+//!
+//! The reader only takes complete, regular pictures. For anything else, including damage, it
+//! returns `None`, and libjpeg decides. Its samples are bit-identical to libjpeg's, and so are the
+//! writer's coefficients.
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
@@ -67,11 +72,15 @@ const ZIGZAG: [u8; 64] = [
 struct Grid<'w> {
     /// Blocks in a row.
     across: usize,
-    /// The DC coefficients. They are stored separately because half of the scans need nothing else.
+    /// The DC coefficients.
+    ///
+    /// They are stored separately because half of the scans need only them.
     dc: Vec<i16>,
-    /// The AC coefficients. The first entry of each block, in place of the DC coefficient, stays zero.
+    /// The AC coefficients.
+    ///
+    /// The first entry of each block, in place of the DC coefficient, stays zero.
     ac: AcCoefficients<'w>,
-    /// For every block, a mask whose bit `k` is set if AC coefficient `k` is not zero.
+    /// A mask for every block: bit `k` is set if AC coefficient `k` is not zero.
     nonzero: Vec<u64>,
 }
 
@@ -83,14 +92,15 @@ enum AcCoefficients<'w> {
 }
 
 impl<'w> AcCoefficients<'w> {
-    /// Takes this many blocks, all zero, from the front of the workspace, or allocates them if it is too short. `None` if there is no
-    /// memory for them.
+    /// Takes this many blocks, all zero, from the front of the workspace.
+    ///
+    /// If the workspace is too short, it allocates them. `None` if there is no memory for them.
     fn new(blocks: usize, workspace: &mut &'w mut [Block]) -> Option<Self> {
         if let Some(ac) = workspace.split_off_mut(..blocks) {
             return Some(Self::InWorkspace(ac));
         }
         let own = MmapOptions::new().len(blocks * size_of::<Block>()).map_anon().ok()?;
-        // Huge pages are only for speed, so failure is no problem.
+        // Huge pages are only for speed: failure is harmless.
         let _ = own.advise(Advice::HugePage);
         Some(Self::Own(own))
     }
@@ -138,9 +148,12 @@ pub(super) fn workspace_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
     planes.map(|size| (size.bytes() * size_of::<i16>()) as u64).sum()
 }
 
-/// Returns the bytes of heap that reading takes, workspace included, and that writing takes again afterwards, for planes of these sizes.
+/// Returns the bytes of heap that reading takes, for planes of these sizes.
+///
+/// They include the workspace; writing takes as much again afterwards.
 pub(super) fn heap_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
-    // For every block: its coefficients, its DC coefficient and its mask. The writer needs as much at worst, for a picture of pure noise.
+    // For every block: its coefficients, its DC coefficient and its mask. The writer needs as much
+    // at worst, for a picture of pure noise.
     let block = size_of::<Block>() + size_of::<i16>() + size_of::<u64>();
     planes.map(|size| (size.bytes() / (BLOCK * BLOCK) * block) as u64).sum()
 }

@@ -16,20 +16,22 @@ use super::{Native, encode_malformed};
 use crate::{CodecError, JpegQuality};
 use equalize::{Depth, Layout, Pixel};
 
-/// A compressed JPEG at the start of a slot, which a GPU can decode, equalize and encode by itself.
+/// A compressed JPEG at the start of a slot, for a GPU to decode, equalize and encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompressedJpeg {
     /// Bytes of the file.
     pub bytes: u64,
     /// The layout of its luma.
     pub layout: Layout,
-    /// How the output is quantized.
+    /// The quantization of the output.
     pub quality: JpegQuality,
 }
 
 impl CompressedJpeg {
-    /// Returns the bytes of slot that it takes: room for the file, and for nearly every output. (More contrast takes more bits. A picture
-    /// whose output does not fit is done by the CPU.)
+    /// Returns the bytes of its slot: room for the file, and for nearly every output.
+    ///
+    /// (More contrast takes more bits. A picture with an output that does not fit is left to the
+    /// CPU.)
     pub const fn slot_bytes(&self) -> u64 {
         2 * self.bytes + self.layout.pixels() / 8 + (64 << 10)
     }
@@ -98,14 +100,15 @@ fn take_tables<'a>(mut content: &'a [u8], tables: &mut Quantization<'a>) -> Opti
     content.is_empty().then_some(())
 }
 
-/// Returns whether the Huffman codes of a [`CompressedJpeg`] are valid, and its entropy-coded data have the parts and the end that a GPU
-/// wants, as far as can be seen without reading codes.
+/// Returns whether the Huffman codes of a [`CompressedJpeg`] are valid, and its entropy-coded data
+/// have the parts and the end that a GPU needs, as far as can be seen without reading codes.
 pub(super) fn has_scan(file: &[u8], quality: JpegQuality) -> bool {
     BaselinePicture::read(file).is_some_and(|picture| BaselineOutput::new(&picture, quality).is_some())
 }
 
-/// Writes the stream that a GPU encoded, with the source's application data and comments in place of the GPU's, and returns the bytes
-/// written.
+/// Writes the stream that a GPU encoded, and returns the bytes written.
+///
+/// The source's application data and comments replace the GPU's.
 pub(super) fn write(
     native: &Native,
     layout: &Layout,
@@ -143,7 +146,9 @@ fn is_frame_of(native: &Native, layout: &Layout, segment: Segment<'_>) -> bool {
         })
 }
 
-/// Splits a stream into its tables and frame header, without application data and comments, and everything from the SOS marker on.
+/// Splits a stream into its tables and frame header, and everything from the SOS marker on.
+///
+/// Application data and comments are left out.
 fn take_apart(stream: &[u8]) -> Result<(Vec<Segment<'_>>, &[u8]), CodecError> {
     let mut tables = Vec::new();
     let mut rest = stream.get(2..).ok_or_else(|| encode_malformed("it is empty"))?;

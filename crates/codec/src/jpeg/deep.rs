@@ -1,5 +1,6 @@
-//! JPEGs that are lossless or have samples of 12 bits. They are read, and written in other formats: what is written as JPEG is lossy and has 8
-//! bits.
+//! JPEGs that are lossless or have samples of 12 bits.
+//!
+//! They are read, and written in other formats: JPEGs are written with 8 bits and with loss.
 
 use super::coding::deep::{self, Planes, Trouble};
 use super::markers::{FrameComponent, Markers};
@@ -11,7 +12,7 @@ use crate::stated::Stated;
 use crate::{CodecError, Format, Native, Other, Payload, Target};
 use equalize::{Depth, Layout, Pixel};
 
-/// An opened JPEG of such a kind.
+/// An opened lossless or 12-bit JPEG.
 #[derive(Debug)]
 pub(crate) struct DeepSource<'a> {
     bytes: &'a [u8],
@@ -56,7 +57,9 @@ impl Describe for DeepSource<'_> {
         MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
     }
 
-    /// Returns the bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, and all samples.
+    /// Returns the bytes of heap that decoding takes.
+    ///
+    /// They are for a copy of a scan without its stuffed bytes, and all samples.
     fn heap_bytes(&self) -> u64 {
         self.bytes.len() as u64 + planes_bytes(&self.markers)
     }
@@ -86,7 +89,7 @@ impl Decode for DeepSource<'_> {
     }
 }
 
-/// Returns whether the components are to be converted to RGB, as libjpeg decides it.
+/// Returns whether the components are to be converted to RGB, by libjpeg's rules.
 fn is_ycbcr(markers: &Markers<'_>) -> bool {
     let ids: Vec<u8> = markers.frame.iter().map(|&FrameComponent { id, .. }| id).collect();
     match (&ids[..], markers.adobe) {
@@ -105,7 +108,9 @@ pub(super) fn planes_bytes(markers: &Markers<'_>) -> u64 {
     deep::heap_bytes(components.iter().map(|&factors| plane_size(width, height, components, factors)))
 }
 
-/// Decodes a stream in a TIFF into as many rows as fit into `out`, with the samples as they are stored there.
+/// Decodes a stream in a TIFF into as many rows as fit into `out`.
+///
+/// The samples have the form of stored ones.
 pub(super) fn decode_part(
     stream: &[u8],
     markers: &Markers<'_>,
@@ -132,8 +137,9 @@ pub(super) fn decode_part(
     Ok(())
 }
 
-/// Decodes a stream in another file that must have this size and this many components. Returns the samples of its pixels, one pixel after the
-/// other.
+/// Decodes a stream in another file that must have this size and this many components.
+///
+/// Returns the samples of its pixels, one pixel after the other.
 pub(crate) fn decode_samples(
     stream: &[u8],
     size: (u32, u32),
@@ -152,7 +158,7 @@ pub(crate) fn decode_samples(
     Ok(samples)
 }
 
-/// Has `put` fill every row of `row` bytes of `out` from the samples of its pixels.
+/// Fills every row of `row` bytes of `out` by `put`, from the samples of its pixels.
 fn rows(planes: &Planes, ycbcr: bool, out: &mut [u8], row: usize, put: impl Fn(&[u16], &mut [u8])) {
     let (width, _, components) = planes.size();
     let mut samples = vec![0; width * components];

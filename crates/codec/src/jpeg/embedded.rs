@@ -1,20 +1,27 @@
-//! A JPEG stream that is part of a picture in another format, whose file says what the components are.
+//! A JPEG stream that is part of a picture in another format.
+//!
+//! The other format's file declares the components.
 
 use super::libjpeg::{Fault, Reader};
 use super::markers::Markers;
 use super::{deep, malformed};
 use crate::CodecError;
 
-/// What the containing file says about such a stream.
+/// The containing file's description of such a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Embedded {
     pub(crate) width: u32,
     /// The most rows that it may have.
     pub(crate) rows: u32,
     pub(crate) components: usize,
-    /// Bits of a sample. The samples of lossless streams and of those of 12 bits are stored as the file would store them, 16 bits in native order.
+    /// Bits of a sample.
+    ///
+    /// The samples of lossless streams and of those of 12 bits are stored as the file would store
+    /// them, 16 bits in native order.
     pub(crate) bits: u32,
-    /// Whether the components are Y, Cb and Cr, to be converted to RGB; others are left as they are.
+    /// Whether the components are Y, Cb and Cr, to be converted to RGB.
+    ///
+    /// Others are left as they are.
     pub(crate) ycbcr: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Writing a picture: its luma from the slot, its chroma from where it was kept, and the metadata of its file.
+//! Writing a picture: the luma of the slot, the chroma kept for it, and the file's metadata.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,9 @@ use crate::metadata::Metadata;
 use crate::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
 use equalize::{Layout, Pixel};
 
-/// Returns the bytes of heap that encoding pixels takes: those of the planes, and of a file of half the pixels' length, which only noise at a
+/// Returns the bytes of heap that encoding pixels takes.
+///
+/// They are those of the planes, and of a file of half the pixels' length, which only noise at a
 /// high quality exceeds.
 pub(crate) fn encoder_bytes(layout: &Layout) -> u64 {
     let planes = Sampled::new(PlaneSize::of_pixels(layout), &new_components(layout.pixel));
@@ -133,7 +135,9 @@ fn write_slot(
     coding::write(out, frame, &parts, cores)
 }
 
-/// Encodes pixels of RGB; with libjpeg where the components are RGB, too, or sampled as no encoder does it.
+/// Encodes RGB pixels.
+///
+/// libjpeg does it if the components are RGB too, or have a sampling that no encoder chooses.
 fn write_rgb(out: &mut Vec<u8>, frame: &Frame<'_>, rgb: &[u8], cores: &Cores) -> Result<(), Fault> {
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
     let sampled = Sampled::new(size, frame.components).filter(|_| frame.space == Space::YCbCr);
@@ -142,14 +146,14 @@ fn write_rgb(out: &mut Vec<u8>, frame: &Frame<'_>, rgb: &[u8], cores: &Cores) ->
     coding::write(out, frame, &planes.planes().map(Part::Samples), cores)
 }
 
-/// Chroma that has followed luma.
+/// Chroma after it has followed luma.
 pub(super) enum Followed {
     Coefficients([coding::Coefficients; 2]),
     Samples(ChromaSize, Vec<u8>),
 }
 
 impl Followed {
-    /// Returns it as parts of a picture.
+    /// Returns the chroma as parts of a picture.
     fn parts(&self) -> [Part<'_>; 2] {
         match self {
             Self::Coefficients(chroma) => chroma.each_ref().map(Part::Coefficients),
@@ -159,7 +163,7 @@ impl Followed {
 }
 
 impl Native {
-    /// Returns chroma as it follows these samples of luma, quantized for the output.
+    /// Returns chroma that follows these samples of luma, quantized for the output.
     ///
     /// # Panics
     /// If it is not to follow luma.
@@ -189,7 +193,7 @@ impl Native {
     }
 }
 
-/// Has planes of chroma, which may be padded, follow luma.
+/// Changes planes of chroma, which may be padded, to follow luma.
 fn follow_in_samples([blue, red]: [libjpeg::Plane<&mut [u8]>; 2], mut following: super::hue::Following<'_>) {
     let size = following.size();
     let rows = blue.data.chunks_exact_mut(blue.width).zip(red.data.chunks_exact_mut(red.width)).enumerate();
@@ -210,7 +214,9 @@ fn follow_in_samples([blue, red]: [libjpeg::Plane<&mut [u8]>; 2], mut following:
     }
 }
 
-/// Returns the quantization tables of all components of a picture that is requantized; `None` if it keeps its own.
+/// Returns the quantization tables of all components of a requantized picture.
+///
+/// `None` if it keeps its own.
 pub(super) fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>, Fault> {
     match quality {
         JpegQuality::Value(quality) => Tables::Quality(quality).of(Space::YCbCr.components()).map(Some),

@@ -1,8 +1,9 @@
-//! Chroma that follows a new luma so that hues stay, in a JPEG's own planes.
+//! Chroma that follows a new luma to keep hues, in a JPEG's own planes.
 //!
-//! Scaling what a colour differs from its luma by is scaling Cb and Cr. A sample of these stands for the samples of luma that it covers: its
-//! factor is that of [`equalize::Colour::Hue`], with the sums of their old and new levels, and with the mean colour in place of a pixel's. So
-//! nothing is converted to RGB or resampled. Where the sum stays, the sample does.
+//! Scaling the difference of a colour from its luma is scaling Cb and Cr. A sample of these stands
+//! for the samples of luma that it covers: its factor is that of [`equalize::Colour::Hue`], with
+//! the sums of their old and new levels, and with the mean colour in place of a pixel's. There is
+//! no conversion to RGB and no resampling. Where the sum stays, the sample does.
 
 use std::ops::Range;
 
@@ -12,23 +13,25 @@ use super::coding::vectorized;
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
 
-/// A fraction added before rounding to the nearest, so that halves go up. The fractions of results are multiples of 1 / (2 * 16 * 128 * 116130) or
-/// of more, so it takes no other one up.
+/// A fraction added before rounding to the nearest, to round halves up.
+///
+/// The fractions of results are multiples of 1 / (2 * 16 * 128 * 116130) or of more: no other
+/// fraction is rounded up.
 const TIE: f64 = 1.0 / (1_u64 << 34) as f64;
 
-/// From 2⁵² on a float has no fraction bits, so adding it rounds.
+/// 2⁵², from which on a float has no fraction bits: adding it rounds.
 const ROUND: f64 = (1_u64 << 52) as f64;
 
-/// The same of 32 bits, whose lowest bits are then the integer.
+/// 2²³, the same for 32 bits: the lowest bits of the sum are then the integer.
 const ROUND_32: f32 = (1 << 23) as f32;
 
-/// More than a scaled sample can be below 0, so that the sum to be rounded is positive.
+/// More than a scaled sample can be below 0; it makes the sum to be rounded positive.
 const ABOVE: f64 = 1024.0;
 
-/// Samples that are scaled at a time.
+/// Samples scaled at a time.
 const LANES: usize = 8;
 
-/// How many samples of luma a sample of chroma covers, across and down.
+/// The number of luma samples that a sample of chroma covers, across and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cover {
     across: usize,
@@ -36,7 +39,9 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Returns that of a picture with these sampling factors; `None` unless Cb and Cr have one sampling, of which luma's factors are multiples.
+    /// Returns the cover of a picture with these sampling factors.
+    ///
+    /// `None` unless Cb and Cr have one sampling, and luma's factors are multiples of it.
     pub(super) fn of(components: &[Factors]) -> Option<Self> {
         let [luma, blue, red] = components else { return None };
         let is_whole =
@@ -56,7 +61,9 @@ impl Cover {
         (self.size(luma).bytes() * size_of::<u16>()) as u64
     }
 
-    /// Adds up the luma that the chroma samples of a row cover. `rows` are its rows of luma.
+    /// Adds up the luma that the chroma samples of a row cover.
+    ///
+    /// `rows` are its rows of luma.
     fn add_up(self, rows: &[u8], width: usize, sums: &mut [u16]) {
         #[inline(always)]
         fn add<const ACROSS: usize>(row: &[u8], sums: &mut [u16]) {
@@ -85,7 +92,7 @@ impl Cover {
     }
 }
 
-/// The luma that chroma covers, as it was before it was equalized.
+/// The luma that chroma covers, before equalization.
 #[derive(Debug)]
 pub(super) struct Covered {
     cover: Cover,
@@ -146,7 +153,9 @@ impl Following<'_> {
         }
     }
 
-    /// Returns the old and the new sums of a row of chroma, counted from the first, in these columns.
+    /// Returns the old and the new sums of a row of chroma in these columns.
+    ///
+    /// The row is counted from the first.
     #[inline(always)]
     fn sums(&self, row: usize, columns: Range<usize>) -> (&[u16], &[u16]) {
         let width = self.size().width;
@@ -171,7 +180,7 @@ impl Following<'_> {
         let last = self.size().width - 1;
         let number = |across: usize| (across * down) as u16;
         let (old, new) = self.sums(row, columns.clone());
-        // Only the last column may cover fewer.
+        // Only the last column may cover fewer samples.
         let whole = columns.len() - usize::from(columns.end > last);
         let (old_whole, old_last) = old.split_at(whole);
         let (new_whole, new_last) = new.split_at(whole);
@@ -182,7 +191,7 @@ impl Following<'_> {
     }
 }
 
-/// Scales samples of chroma, each of which covers `number` of luma with these old and new sums.
+/// Scales samples of chroma; each covers `number` samples of luma with these old and new sums.
 #[inline(always)]
 fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [u8]) {
     let (old, last_old) = old.as_chunks::<LANES>();
@@ -205,7 +214,9 @@ fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [
     }
 }
 
-/// Scales samples at a time, with one division each. In steps of arrays, of which the compiler makes vectors.
+/// Scales [`LANES`] samples at a time, with one division each.
+///
+/// It works in steps of arrays, which the compiler vectorizes.
 #[inline(always)]
 fn scale_lanes(
     number: u16,
@@ -220,13 +231,15 @@ fn scale_lanes(
     let mut factors = [0.0; LANES];
     for i in 0..LANES {
         let (b, r) = (blues[i], reds[i]);
-        // The greatest of what red, blue and green differ from luma by, in 65536ths: JFIF's equations.
+        // The greatest difference of red, blue and green from luma, in 65536ths, by JFIF's
+        // equations.
         let greatest = (91881 * r).max(116_130 * b).max(-22554 * b - 46802 * r);
         let (from, to) = (f64::from(i32::from(old[i])), f64::from(i32::from(new[i])));
-        // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
+        // The ratio with an offset is the lesser of the two where luma grows.
         let offset = if to > from { offset } else { 0.0 };
         let (up, under) = (to + offset, from + offset);
-        // All products are below 2⁵³, so quotients are compared exactly. Of gray, whose factor is of no consequence, the denominator is 0.
+        // All products are below 2⁵³; quotients are therefore compared exactly. The denominator is
+        // 0 for gray, for which the factor has no effect.
         let (room, of_room) = (65536.0 * (most_sum - to), number * f64::from(greatest));
         let has_less = room * under < up * of_room;
         let (up, under) = (if has_less { room } else { up }, if has_less { of_room } else { under });

@@ -1,8 +1,9 @@
-//! Safe wrappers of libjpeg (the libjpeg-turbo inside mozjpeg): the one place where codecs call C.
+//! Safe wrappers of libjpeg (the libjpeg-turbo inside mozjpeg): the only C calls of the codecs.
 //!
-//! libjpeg reports errors through a callback that must not return. Here it unwinds with [`resume_unwind`] through libjpeg's frames
-//! (which mozjpeg-sys's feature `unwinding` compiles for that) to the [`catch_unwind`] around every sequence of calls. libjpeg's memory
-//! is in pools that are freed when its object is destroyed, so nothing leaks on the way.
+//! libjpeg reports errors through a callback that must not return. Here it unwinds with
+//! [`resume_unwind`] through libjpeg's frames (which mozjpeg-sys's feature `unwinding` compiles for
+//! that) to the [`catch_unwind`] around every sequence of calls. libjpeg's memory is in pools that
+//! are freed when its object is destroyed: no memory leaks on the way.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -26,7 +27,7 @@ pub(super) use write::{Frame, MAX_QUANT, Tables, write};
 /// The rows of packed pixels per call: the most that libjpeg handles at a time.
 const ROWS: usize = 16;
 
-/// The error with which libjpeg gave up.
+/// A libjpeg error.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// libjpeg's message.
@@ -69,8 +70,10 @@ impl Space {
 /// A quantization table in natural order.
 pub(super) type QuantTable = [u16; 64];
 
-/// The samples of one component: `rows` contiguous rows of `width` samples. libjpeg works in whole blocks, so a plane whose width is not
-/// a multiple of [`BLOCK`] passes through a buffer that is padded.
+/// The samples of one component: `rows` contiguous rows of `width` samples.
+///
+/// libjpeg works in whole blocks: a plane with a width that is not a multiple of [`BLOCK`] passes
+/// through a padded buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane<D> {
     pub(super) data: D,
@@ -78,9 +81,10 @@ pub(super) struct Plane<D> {
     pub(super) rows: usize,
 }
 
-/// Returns an error manager whose errors unwind.
+/// Returns an error manager that unwinds on errors.
 fn error_manager() -> jpeg_error_mgr {
-    // SAFETY: the struct is plain C data, and zero (no functions, no message) is a valid value for every field.
+    // SAFETY: the struct is plain C data, and zero (no functions, no message) is valid for every
+    // field.
     let mut manager: jpeg_error_mgr = unsafe { mem::zeroed() };
     // SAFETY: `jpeg_std_error` only fills in the struct that it is given.
     unsafe { jpeg_std_error(&mut manager) };
@@ -91,7 +95,8 @@ fn error_manager() -> jpeg_error_mgr {
 }
 
 unsafe extern "C-unwind" fn error_exit(object: &mut jpeg_common_struct) {
-    // SAFETY: libjpeg calls this with an object whose error manager is ours, and has just set the message.
+    // SAFETY: libjpeg calls this with an object that has our error manager, and has just set the
+    // message.
     let fault = unsafe { fault(object) };
     resume_unwind(Box::new(fault))
 }
@@ -105,11 +110,12 @@ unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level:
     // SAFETY: as in `error_exit`.
     let manager = unsafe { &*object.err };
     let harmless = match manager.msg_code as _ {
-        // The last is about numbers in a scan's header that mean nothing in a sequential picture.
+        // The last is about numbers in a scan's header without a meaning in a sequential picture.
         JWRN_ADOBE_XFORM | JWRN_BOGUS_PROGRESSION | JWRN_JFIF_MAJOR | JWRN_NOT_SEQUENTIAL => true,
-        // Harmless before the first scan, where the loss of anything important would be noticed later, and before EOI, where some
-        // cameras write padding. Anywhere else it is damage.
-        // SAFETY: only decompressors give this warning, and a decompressor begins with the common fields.
+        // Harmless before the first scan, where the loss of anything important would be noticed
+        // later, and before EOI, where some cameras write padding. Anywhere else it is damage.
+        // SAFETY: only decompressors give this warning, and a decompressor begins with the common
+        // fields.
         JWRN_EXTRANEOUS_DATA => unsafe {
             let info = ptr::from_ref(object).cast::<jpeg_decompress_struct>();
             (*info).input_scan_number == 0 || manager.msg_parm._bindgen_data_[1] == EOI
@@ -123,7 +129,7 @@ unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level:
     }
 }
 
-/// Does nothing, where libjpeg's own function would print to standard error.
+/// Ignores a message that libjpeg's own function would print to standard error.
 unsafe extern "C-unwind" fn output_message(_: &mut jpeg_common_struct) {}
 
 /// Formats libjpeg's current message.
@@ -131,11 +137,12 @@ unsafe extern "C-unwind" fn output_message(_: &mut jpeg_common_struct) {}
 /// # Safety
 /// `object` must have an error manager from [`error_manager`], with a message set.
 unsafe fn fault(object: &mut jpeg_common_struct) -> Fault {
-    // The binding has the wrong type for the buffer, which jpeglib.h declares as `char *buffer` and requires to be of 200 bytes.
+    // The binding has the wrong type for the buffer: jpeglib.h declares it as `char *buffer` and
+    // requires 200 bytes.
     type FormatMessage = unsafe extern "C-unwind" fn(*mut jpeg_common_struct, *mut u8);
     let mut text = [0u8; 200];
-    // SAFETY: the manager lives as long as the object. `jpeg_std_error` has set `format_message`, whose actual C type is
-    // `FormatMessage`; it writes a C string of at most 200 bytes.
+    // SAFETY: the manager lives as long as the object. `jpeg_std_error` has set `format_message`,
+    // with the actual C type `FormatMessage`; it writes a C string of at most 200 bytes.
     let out_of_memory = unsafe {
         let manager = object.err;
         if let Some(format) = (*manager).format_message {
@@ -148,9 +155,12 @@ unsafe fn fault(object: &mut jpeg_common_struct) -> Fault {
     Fault { message: String::from_utf8_lossy(&text[..length]).into_owned(), out_of_memory }
 }
 
-/// Runs calls of libjpeg, and returns its error if there is one. Any other panic continues.
+/// Runs calls of libjpeg, and returns its error, if any.
+///
+/// Any other panic continues.
 fn catch<T>(calls: impl FnOnce() -> T) -> Result<T, Fault> {
-    // Unwind safety: after a fault the object is only good for being destroyed, and its output is discarded.
+    // Unwind safety: after a fault the object is only good for being destroyed, and its output is
+    // discarded.
     catch_unwind(AssertUnwindSafe(calls)).map_err(|payload| match payload.downcast::<Fault>() {
         Ok(fault) => *fault,
         Err(panic) => resume_unwind(panic),

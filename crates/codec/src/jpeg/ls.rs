@@ -1,4 +1,6 @@
-//! JPEG-LS (ITU-T T.87): lossless and near-lossless, 2 to 16 bits, one component or several in any interleaving. Not read: restart
+//! JPEG-LS (ITU-T T.87): lossless and near-lossless.
+//!
+//! It reads 2 to 16 bits, one component or several in any interleaving. Not read are restart
 //! markers, mapping tables, subsampled components and the transforms of part 2.
 
 use super::markers::{DRI, EOI, SOF55, SOI, SOS, next_marker, segment};
@@ -15,16 +17,16 @@ const LSE: u8 = 0xf8;
 /// The most components.
 const COMPONENTS: usize = 4;
 
-/// How the components of a scan alternate.
+/// The interleaving of a scan's components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interleave {
-    /// There is only one.
+    /// There is only one component.
     None,
     Lines,
     Samples,
 }
 
-/// What a frame header says.
+/// The content of a frame header.
 #[derive(Clone, Copy)]
 struct Frame {
     precision: u32,
@@ -34,7 +36,7 @@ struct Frame {
     ids: [u8; COMPONENTS],
 }
 
-/// The parameters that a stream presets (C.2.4.1.1); 0 for those that stay as they are.
+/// The preset parameters of a stream (C.2.4.1.1); 0 for defaults.
 #[derive(Clone, Copy, Default)]
 struct Preset {
     most: u16,
@@ -42,7 +44,9 @@ struct Preset {
     reset: u16,
 }
 
-/// Decodes a stream that must have this size and this many components. Returns the samples of its pixels, one pixel after the other.
+/// Decodes a stream that must have this size and this many components.
+///
+/// Returns the samples of its pixels, one pixel after the other.
 ///
 /// # Errors
 /// If anything in it is damaged or not supported, or memory runs out.
@@ -124,7 +128,10 @@ impl Preset {
     }
 }
 
-/// Returns the places of a scan's components in the frame, by how much samples may be wrong, and how components alternate.
+/// Reads a scan header.
+///
+/// Returns the places of the scan's components in the frame, the greatest error of a sample, and
+/// the components' interleaving.
 fn scan_header(content: &[u8], frame: &Frame) -> Result<(Vec<usize>, i32, Interleave), CodecError> {
     let (&count, rest) = content.split_first().ok_or_else(damaged_scan)?;
     let (components, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or_else(damaged_scan)?;

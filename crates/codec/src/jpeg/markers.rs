@@ -37,26 +37,31 @@ pub(super) const COM: u8 = 0xfe;
 
 pub(super) const EXIF: &[u8] = b"Exif\0\0";
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
-/// Begins the segments of the XMP that does not fit into the one of [`XMP`] (XMP part 3, 1.1.3.1).
+/// Name of the segments with XMP beyond the segment of [`XMP`] (XMP part 3, 1.1.3.1).
 pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
 
-/// Begins the segment that says that a gain map follows the picture (ISO 21496-1, annex C).
+/// Name of the segment that announces a gain map after the picture (ISO 21496-1, annex C).
 pub(super) const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
 
-/// Begins the segments of JPEG's boxes (ISO/IEC 18477-3, B.3), which hold data about the pixels: content credentials (C2PA), which would
-/// tell that the picture was tampered with, or what a JPEG XT decoder adds to it.
+/// Name of the segments of JPEG's boxes (ISO/IEC 18477-3, B.3).
+///
+/// They hold data about the pixels: content credentials (C2PA), which would report that the picture
+/// was tampered with, or the additions of a JPEG XT encoder.
 const BOXES: &[u8] = b"JP";
 
-/// What to do with a JPEG of an unsupported coding process.
+/// The remedy for a JPEG of an unsupported coding process.
 const REMEDY: &str = "convert it first, as in `djpeg IN > OUT.ppm` (libjpeg-turbo 3)";
 
-/// More scans than any encoder writes. Each of them may touch the whole picture, so without a limit a small file could keep a core busy
+/// The most scans: more than any encoder writes.
+///
+/// Each of them may touch the whole picture; without a limit a small file could keep a core busy
 /// for hours.
 const MAX_SCANS: u32 = 300;
 
-/// More segments of application data and comments than any program writes. Their content counts as memory, but not what it takes to know
-/// each of them.
+/// The most segments of application data and comments: more than any program writes.
+///
+/// Their content counts as memory, but not their bookkeeping.
 const MAX_KEPT: usize = 20_000;
 
 /// The most blocks in an MCU (B.2.3).
@@ -69,7 +74,7 @@ pub(super) struct Segment<'a> {
     pub(super) content: &'a [u8],
 }
 
-/// What a frame header says.
+/// The content of a frame header.
 #[derive(Debug)]
 pub(super) struct FrameHeader {
     pub(super) width: u32,
@@ -91,7 +96,7 @@ pub(super) struct FrameComponent {
     pub(super) table: usize,
 }
 
-/// The sampling factors of a component: how densely it is sampled, compared with other components.
+/// The sampling factors of a component: its sampling density relative to other components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Factors {
     pub(super) horizontal: u8,
@@ -200,7 +205,9 @@ pub(super) struct Density {
 }
 
 impl Density {
-    /// Returns the density of a picture from another format. If it has no resolution that fits, this only says that pixels are square.
+    /// Returns the density of a picture from another format.
+    ///
+    /// Without a resolution that fits, it only declares square pixels.
     pub(super) fn new(resolution: Option<Resolution>) -> Self {
         const PER_INCH: u8 = 1;
         let fitting = resolution.map(|resolution| resolution.inches().map(u16::try_from));
@@ -242,13 +249,13 @@ pub(super) struct Markers<'a> {
     pub(super) scans: u32,
     pub(super) restart_interval: u16,
     pub(super) density: Option<Density>,
-    /// What Adobe's segment says about the transformation of colours.
+    /// The colour transform in Adobe's segment.
     pub(super) adobe: Option<u8>,
     /// The application data and comments to keep, in their order.
     pub(super) kept: Vec<Segment<'a>>,
     /// Whether a segment holds a small version of the picture.
     pub(super) has_thumbnail: bool,
-    /// What follows the end of the picture.
+    /// The bytes after the end of the picture.
     pub(super) behind: &'a [u8],
 }
 
@@ -258,7 +265,9 @@ impl<'a> Markers<'a> {
         self.is_lossless || self.bits != 8
     }
 
-    /// Walks the segments from SOI to EOI. A file without EOI is reported as cut short.
+    /// Walks the segments from SOI to EOI.
+    ///
+    /// A file without EOI is reported as cut short.
     pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut found = Found::default();
         let mut rest = &bytes[2..];
@@ -285,7 +294,7 @@ impl<'a> Markers<'a> {
         found.finish()
     }
 
-    /// Returns what follows this name in the first segment of application data that begins with it.
+    /// Returns the rest of the first application segment that begins with this name.
     fn first_app1(&self, name: &[u8]) -> Option<&'a [u8]> {
         let mut segments = self.kept.iter().filter(|segment| segment.marker == APP1);
         segments.find_map(|segment| segment.content.strip_prefix(name))
@@ -302,7 +311,7 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
+    /// Returns the bytes of the metadata after decoding.
     pub(super) fn metadata_bytes(&self) -> MetadataBytes {
         let carried = self.kept.iter().filter(|segment| {
             let names = [EXIF, XMP];
@@ -315,14 +324,17 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Returns whether the XMP goes on in extended segments, and these tell of what is left out. Their parts are named after a checksum of the
-    /// whole, which would become false; so they go altogether.
+    /// Returns whether the XMP has extended segments that describe data that are left out.
+    ///
+    /// Their parts are named after a checksum of the whole, which would become false; all of them
+    /// are therefore left out.
     pub(super) fn has_false_extension(&self) -> bool {
         self.kept.iter().any(|segment| is_extended_xmp(segment) && xmp::tells_of_more(segment.content))
     }
 
-    /// Joins the parts of the ICC profile, each of which begins with its number and their count (ICC.1:2022, annex B.4). An incomplete set
-    /// counts as no profile.
+    /// Joins the parts of the ICC profile (ICC.1:2022, annex B.4).
+    ///
+    /// Each begins with its number and their count. An incomplete set counts as no profile.
     fn icc(&self) -> Option<Vec<u8>> {
         let mut parts: Vec<(u8, u8, &[u8])> =
             self.kept.iter().filter_map(|segment| icc_part(segment)).collect();
@@ -339,8 +351,10 @@ fn is_extended_xmp(segment: &Segment<'_>) -> bool {
     segment.marker == APP1 && segment.content.starts_with(EXTENDED_XMP)
 }
 
-/// Returns the content of a segment to keep, without what its XMP tells of things that are left out, among them its own extension if that
-/// `is_cut`. `None` if nothing of it can be kept.
+/// Returns the content of a segment to keep, with corrected XMP.
+///
+/// XMP about data that are left out is removed, including its own extension if that `is_cut`.
+/// `None` if no part of it can be kept.
 pub(super) fn corrected<'a>(segment: &Segment<'a>, is_cut: bool) -> Option<Cow<'a, [u8]>> {
     if is_cut && is_extended_xmp(segment) {
         return None;
@@ -383,14 +397,15 @@ impl<'a> Found<'a> {
                 return Err(CodecError::unsupported("JPEG-LS", "convert it to an 8-bit baseline JPEG first"));
             }
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
-            // Readers, libjpeg among them, take a shorter segment for none; that decides whether a JPEG is RGB.
+            // Readers, including libjpeg, ignore a shorter segment; that decides whether a JPEG is
+            // RGB.
             (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, _, _, ..]) => {
                 let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
                 self.density = Some(Density { unit, x, y });
             }
             // A JFXX thumbnail shows the old contrast.
             (APP0, content) => self.has_thumbnail |= content.starts_with(b"JFXX\0"),
-            // Adobe's marker says how colours are transformed; libjpeg writes a new one where it is needed.
+            // Adobe's marker holds the colour transform; libjpeg writes a new one where needed.
             (APP14, [b'A', b'd', b'o', b'b', b'e', _, _, _, _, _, _, transform, ..]) => {
                 self.adobe = Some(*transform);
             }
@@ -433,8 +448,10 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns where the height belongs in the frame header, and the height, if it is 0 there and follows the first scan (T.81, B.2.5). Cameras
-/// that send rows before they know how many there will be write it so, and no decoder at hand reads it.
+/// Returns the height after the first scan, and its place in the frame header.
+///
+/// The height there is 0 if it follows the first scan (T.81, B.2.5). Cameras that send rows before
+/// the number of rows is known write it so, and no decoder at hand reads it.
 pub(super) fn late_height(bytes: &[u8]) -> Option<(Range<usize>, [u8; 2])> {
     let (mut rest, mut place) = (bytes.get(2..)?, None);
     loop {
@@ -465,7 +482,9 @@ fn truncated() -> CodecError {
     malformed("it is truncated")
 }
 
-/// Finds the next marker, and returns it and what follows. Skips entropy-coded data before it, in which each 0xff is followed by 0.
+/// Finds the next marker, and returns it and the bytes after it.
+///
+/// Entropy-coded data before it, in which each 0xff is followed by 0, are skipped.
 pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let mut rest = bytes;
     loop {
@@ -479,7 +498,7 @@ pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     }
 }
 
-/// Splits the segment after a marker from what follows it.
+/// Splits the segment after a marker from the bytes after it.
 pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
     let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(truncated)?;
     let length = usize::from(u16::from_be_bytes(*length));
@@ -490,7 +509,7 @@ pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), 
     Ok((Segment { marker, content: &segment[2..] }, behind))
 }
 
-/// Writes a segment, whose content must be no longer than [`MAX_SEGMENT`](super::MAX_SEGMENT).
+/// Writes a segment; its content must be no longer than [`MAX_SEGMENT`](super::MAX_SEGMENT).
 pub(super) fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
     let length = u16::try_from(content.len() + 2).expect("a segment's content is short enough");
     out.extend([0xff, marker]);

@@ -1,4 +1,4 @@
-//! What a file holds besides its picture: thumbnails in its segments, and whatever follows its end.
+//! Other data in a file: thumbnails in its segments, and bytes after its end.
 
 use memchr::memmem;
 
@@ -7,12 +7,12 @@ use crate::xmp;
 
 /// The first bytes of a JPEG.
 const JPEG: &[u8] = b"\xff\xd8\xff";
-/// The type of the box that videos (ISO/IEC 14496-12, 4.3) begin with, after its length.
+/// The type of the box at the start of videos (ISO/IEC 14496-12, 4.3), after its length.
 const VIDEO: &[u8] = b"ftyp";
-/// The longest such box that is taken for one.
+/// The longest box that is recognized as such.
 const LONGEST_BOX: u32 = 256;
 
-/// What was recognized in a file besides its picture.
+/// Recognized data other than the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct More {
     /// The video of a motion photo.
@@ -21,19 +21,21 @@ pub(crate) struct More {
     pub(crate) gain_map: bool,
     /// Other versions of the picture, as of the multi-picture format or of JFXX.
     pub(crate) previews: bool,
-    /// Bytes that are nothing of that.
+    /// The number of unrecognized bytes.
     pub(crate) unknown: u64,
 }
 
 impl More {
-    /// Returns what is recognized in a file.
+    /// Returns the data recognized in a file.
     pub(super) fn of(markers: &Markers<'_>) -> Self {
         let mut more = Self { previews: markers.has_thumbnail, ..Self::default() };
         more.add_behind(markers.behind);
         more
     }
 
-    /// Adds what follows the end of the picture. Cameras and programs pad files with zeros and line feeds, which is nothing.
+    /// Adds the bytes after the end of the picture.
+    ///
+    /// Cameras and programs pad files with zeros and line feeds, which are ignored.
     fn add_behind(&mut self, mut rest: &[u8]) {
         loop {
             let bare = without_padding(rest);
@@ -58,7 +60,7 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.iter().take_while(|byte| is_padding(byte)).count()..]
 }
 
-/// Returns whether a JPEG is a gain map, and what follows it; `None` if it is not whole.
+/// Returns whether a JPEG is a gain map, and the bytes after it; `None` if it is not whole.
 fn skip_jpeg(bytes: &[u8]) -> Option<(bool, &[u8])> {
     let (mut rest, mut is_gain_map) = (&bytes[2..], false);
     loop {

@@ -1,15 +1,19 @@
-//! The multi-picture format (CIPA DC-007): an index of the pictures that follow the first one in a JPEG file.
+//! The multi-picture format (CIPA DC-007).
+//!
+//! It is an index of the pictures that follow the first one in a JPEG file.
 
 use crate::{CodecError, ifd};
 
-/// What the content of an APP2 segment with an index begins with.
+/// The first bytes of an APP2 segment with an index.
 pub(super) const NAME: &[u8] = b"MPF\0";
 
-/// The tag whose value has one entry per picture.
+/// The tag with one entry per picture as its value.
 const ENTRIES: u16 = 0xb002;
 
-/// Refuses a file with several views or the parts of a panorama, which are pictures in their own right. Other kinds (previews, gain maps)
-/// belong to the first picture as it was, and are left out.
+/// Refuses a file with several views or the parts of a panorama.
+///
+/// These are pictures in their own right. Other kinds (previews, gain maps) belong to the first
+/// picture before equalization, and are left out.
 pub(super) fn refuse_views(index: &[u8]) -> Result<(), CodecError> {
     let views = types(index).unwrap_or_default().into_iter().filter(|kind| kind >> 16 == 2).count();
     if views < 2 {

@@ -1,4 +1,6 @@
-//! The planes of a picture that stays in its own components: their sizes, and where they lie in memory.
+//! The planes of a picture that stays in its own components.
+//!
+//! This module has their sizes and their order in memory.
 
 use super::BLOCK;
 use super::libjpeg::Plane;
@@ -26,7 +28,9 @@ impl PlaneSize {
     }
 }
 
-/// The sizes of the chroma planes, padded to whole blocks. Cr follows Cb in memory.
+/// The sizes of the chroma planes, padded to whole blocks.
+///
+/// Cr follows Cb in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChromaSize {
     pub(super) blue: PlaneSize,
@@ -59,7 +63,9 @@ impl Markers<'_> {
     }
 }
 
-/// Returns the size of the plane of one of a picture's components, padded to whole blocks (T.81, A.1.1 and A.2.4).
+/// Returns the size of a component's plane, padded to whole blocks.
+///
+/// See T.81, A.1.1 and A.2.4.
 pub(super) fn plane_size(width: u32, height: u32, all: &[Factors], component: Factors) -> PlaneSize {
     let (most_h, most_v) = largest_factors(all);
     let [width, rows] = [(width, component.horizontal, most_h), (height, component.vertical, most_v)].map(

@@ -1,13 +1,13 @@
-//! Which of JPEG's coding processes a stream inside another file uses.
+//! The coding process of a JPEG stream inside another file.
 
 use super::markers::{APP0, APP14, SOF0, SOF1, SOF3, SOF55, SOI, SOS, Segment, next_marker, segment};
 
-/// Who decodes a stream.
+/// The decoder of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Process {
-    /// libjpeg: a lossy one of 8 bits.
+    /// libjpeg: a lossy stream of 8 bits.
     EightBit,
-    /// [`super::decode_deep`]: a lossless one, or one of more bits.
+    /// [`super::decode_deep`]: a lossless stream, or one of more bits.
     Deep,
     /// [`super::ls`].
     Ls,
@@ -21,13 +21,14 @@ pub(crate) fn process(stream: &[u8]) -> Option<Process> {
     Some(match (frame.marker, frame.content.first()?) {
         (SOF55, _) => Process::Ls,
         (SOF0 | SOF1, 12) | (SOF3, _) => Process::Deep,
-        // It refuses those of processes that nobody reads, too.
+        // libjpeg also refuses processes that no decoder reads.
         _ => Process::EightBit,
     })
 }
 
-/// Returns whether the three components of a stream are Y, Cb and Cr: as its own markers tell, or, if none does, as the file around it
-/// `says`.
+/// Returns whether the three components of a stream are Y, Cb and Cr.
+///
+/// The stream's own markers decide; without them, the file around it does (`says`).
 pub(crate) fn is_ycbcr(stream: &[u8], says: bool) -> bool {
     let [adobe, jfif] = [APP14, APP0].map(|marker| segments(stream).find(|segment| segment.marker == marker));
     let adobe = adobe.filter(|segment| segment.content.starts_with(b"Adobe"));

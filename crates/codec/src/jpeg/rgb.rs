@@ -1,5 +1,7 @@
-//! Between RGB and the planes of a JPEG: chroma is upsampled and downsampled, and colours are
-//! converted, as libjpeg-turbo does, sample for sample (jdsample.c, jdcolor.c, jcsample.c, jccolor.c).
+//! Conversion between RGB and the planes of a JPEG.
+//!
+//! Chroma is upsampled and downsampled, and colours are converted, as in libjpeg-turbo, sample for
+//! sample (jdsample.c, jdcolor.c, jcsample.c, jccolor.c).
 
 use super::BLOCK;
 use super::coding::{vectorized, zeros};
@@ -7,10 +9,10 @@ use super::libjpeg::{Plane, Space};
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
 
-/// Fraction bits of the factors of conversions.
+/// Fraction bits of the conversion factors.
 const BITS: i32 = 16;
 
-/// Returns a factor with [`BITS`] of fraction.
+/// Returns a factor with [`BITS`] fraction bits.
 const fn fixed(factor: f64) -> i32 {
     (factor * (1 << BITS) as f64 + 0.5) as i32
 }
@@ -18,7 +20,7 @@ const fn fixed(factor: f64) -> i32 {
 /// Half of a unit, which rounds to the nearest.
 const HALF: i32 = 1 << (BITS - 1);
 
-/// How the samples of a picture's planes lie.
+/// The sampling of a picture's planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sampled {
     size: PlaneSize,
@@ -27,7 +29,10 @@ pub(super) struct Sampled {
 }
 
 impl Sampled {
-    /// Returns that of a picture with these sampling factors. `None` unless the first component has a sample for each pixel, and its factors are multiples of those of the others.
+    /// Returns the sampling of a picture with these sampling factors.
+    ///
+    /// `None` unless the first component has a sample for each pixel, and its factors are multiples
+    /// of those of the others.
     pub(super) fn new(size: PlaneSize, components: &[Factors]) -> Option<Self> {
         let [first, others @ ..] = components else { return None };
         let others: &[Factors; 2] = others.try_into().ok()?;
@@ -51,7 +56,9 @@ impl Sampled {
         [self.size, small(self.covers[0]), small(self.covers[1])]
     }
 
-    /// Returns the sizes of the planes, of which those of chroma are padded to whole blocks across: libjpeg pads pixels there, not samples.
+    /// Returns the sizes of the planes, with chroma padded to whole blocks across.
+    ///
+    /// libjpeg pads pixels there, not samples.
     fn padded_sizes(&self) -> [PlaneSize; 3] {
         let [first, second, third] = self.sizes();
         let padded =
@@ -97,7 +104,9 @@ impl Planes {
         })
     }
 
-    /// Upsamples the planes of [`Planes::zeros`], and writes pixels of RGB; `space` is the colour space of the planes. `None` if memory runs out.
+    /// Upsamples the planes of [`Planes::zeros`], and writes RGB pixels.
+    ///
+    /// `space` is the colour space of the planes. `None` if memory runs out.
     pub(super) fn write_rgb(&self, sampled: &Sampled, space: Space, rgb: &mut [u8]) -> Option<()> {
         let PlaneSize { width, rows } = sampled.size;
         // Up to three samples beyond the edge.
@@ -121,7 +130,9 @@ impl Planes {
         Some(())
     }
 
-    /// Converts pixels of RGB to Y, Cb and Cr, and downsamples chroma. `None` if memory runs out.
+    /// Converts RGB pixels to Y, Cb and Cr, and downsamples chroma.
+    ///
+    /// `None` if memory runs out.
     pub(super) fn of_rgb(sampled: &Sampled, rgb: &[u8]) -> Option<Self> {
         let PlaneSize { width, .. } = sampled.size;
         let mut all = Self::of_sizes(sampled.padded_sizes())?;
@@ -139,7 +150,7 @@ impl Planes {
                     for line in 0..most_down {
                         let places = [0, 1].map(|i| line * widths[i]..(line + 1) * widths[i]);
                         let Some(pixels) = pixels.chunks_exact(3 * width).nth(line) else {
-                            // The last row stands for those beyond the edge.
+                            // The last row is repeated beyond the edge.
                             for i in 0..2 {
                                 lines[i]
                                     .copy_within((line - 1) * widths[i]..line * widths[i], places[i].start);
@@ -171,7 +182,10 @@ impl Planes {
     }
 }
 
-/// Upsamples the samples for row `y` of pixels: between twice as many by the triangle filter, otherwise by repetition. Samples beyond the edge may follow in `line`.
+/// Upsamples the samples for row `y` of pixels.
+///
+/// For a factor of two it uses the triangle filter, otherwise repetition. Samples beyond the edge
+/// may follow in `line`.
 #[inline(always)]
 fn upsample(
     plane: Plane<&[u8]>,
@@ -180,11 +194,11 @@ fn upsample(
     sums: &mut Vec<u16>,
     line: &mut [u8],
 ) {
-    /// Planes of fewer samples across are repeated.
+    /// The fewest samples across for the filter; narrower planes are repeated.
     const LEAST: usize = 3;
     let row = |number: usize| &plane.data[number * plane.width..][..plane.width];
     let near = row(y / down);
-    // The nearer of the rows above and below, which at the edges is the row itself.
+    // The nearer of the rows above and below; at the edges it is the row itself.
     let far = if y % down == 0 { (y / down).saturating_sub(1) } else { (y / down + 1).min(plane.rows - 1) };
     match (across, down) {
         (1, 1) => line[..near.len()].copy_from_slice(near),
@@ -195,7 +209,7 @@ fn upsample(
             }
         }
         (2, 1) if plane.width >= LEAST => {
-            // Each with its neighbours, which at the edges are itself.
+            // Each with its neighbours; at the edges they are the sample itself.
             sums.clear();
             sums.push(near[0].into());
             sums.extend(near.iter().map(|&sample| u16::from(sample)));
@@ -219,7 +233,9 @@ fn upsample(
     }
 }
 
-/// Makes two samples of each value between the first and the last one, three quarters of it and one of a neighbour, rounded by two biases.
+/// Makes two samples of each value between the first and the last one.
+///
+/// Each is three quarters of the value and one of a neighbour, rounded by two biases.
 #[inline(always)]
 fn widen<const LEFT: u16, const RIGHT: u16, const SHIFT: u32>(values: &[u16], line: &mut [u8]) {
     let pairs = line.as_chunks_mut::<2>().0.iter_mut();
@@ -246,7 +262,7 @@ fn to_rgb([luma, blue, red]: [&[u8]; 3], pixels: &mut [u8]) {
     }
 }
 
-/// Puts the samples of three planes side by side.
+/// Interleaves the samples of three planes.
 #[inline(always)]
 fn interleave([red, green, blue]: [&[u8]; 3], pixels: &mut [u8]) {
     for (((pixel, &red), &green), &blue) in
@@ -269,7 +285,9 @@ fn to_ycbcr(pixels: &[u8], luma: &mut [u8], blue: &mut [u8], red: &mut [u8]) {
     }
 }
 
-/// Makes a row of means of so many samples across and down, of rows one after another. Between two, halves go up and down by turns.
+/// Makes a row of means of boxes of samples, from consecutive rows.
+///
+/// `across` and `down` are the size of a box. Halves between two samples go up and down by turns.
 #[inline(always)]
 fn downsample(rows: &[u8], (across, down): (usize, usize), narrow: &mut [u8]) {
     let (upper, lower) = rows.split_at(rows.len() / down);
@@ -332,7 +350,7 @@ mod tests {
         (*state >> 24) as u8
     }
 
-    /// Returns pixels of which half are smooth, and half are noise.
+    /// Returns pixels, half of them smooth and half of them noise.
     fn pixels((width, height): (u32, u32)) -> Vec<u8> {
         let mut state = width * 31 + height;
         let sample = |i: u32| match i / (3 * width) % 4 {

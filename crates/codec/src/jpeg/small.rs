@@ -1,4 +1,4 @@
-//! The chroma of a picture in its own planes, made small.
+//! The chroma of a picture in its own planes, reduced in size.
 
 use super::coding::Coefficients;
 use super::encode::{Followed, new_tables};
@@ -8,7 +8,7 @@ use super::{BLOCK, Chroma, JpegQuality, Native};
 use crate::shrink::Means;
 use equalize::{Layout, Pixel};
 
-/// A plane of chroma whose samples are means of boxes of a component's samples.
+/// A plane of chroma with samples that are means of boxes of a component's samples.
 pub(crate) struct SmallPlane {
     samples: Vec<u16>,
     /// Samples in a row, and rows.
@@ -38,7 +38,10 @@ impl SmallPlane {
 }
 
 impl Native {
-    /// Returns the chroma that is kept for the picture in the slot, made small as luma is by means of squares of `step` pixels; `None` if there is none.
+    /// Returns the chroma that is kept for the picture in the slot, reduced in size.
+    ///
+    /// Luma is reduced by means of squares of `step` pixels, and chroma to match. `None` if there
+    /// is no chroma.
     pub(crate) fn small_chroma(
         &self,
         slot: &[u8],
@@ -63,7 +66,7 @@ impl Native {
         }
     }
 
-    /// Returns coefficients, which are quantized for the output, made small.
+    /// Reduces coefficients, which are quantized for the output.
     fn small_of(
         &self,
         all: &[Coefficients],
@@ -101,9 +104,9 @@ impl Native {
     }
 }
 
-/// A component that is made small.
+/// A component in the process of reduction.
 struct Shrinking {
-    /// Samples across and down, without those that only fill blocks.
+    /// Samples across and down, without those that pad blocks.
     size: [usize; 2],
     /// As in [`SmallPlane`].
     step: [usize; 2],
@@ -141,7 +144,9 @@ impl Shrinking {
         SmallPlane { samples: means.finish(), across, down, step, factors, most }
     }
 
-    /// Takes the mean of each block, which is one of its coefficients: that is close enough where boxes are about as large.
+    /// Takes the mean of each block, which is one of its coefficients.
+    ///
+    /// That is close enough if boxes are about as large.
     fn of_blocks(self, coefficients: &Coefficients, table: &QuantTable) -> Option<SmallPlane> {
         let samples = coefficients.block_means(table);
         let across = coefficients.across();

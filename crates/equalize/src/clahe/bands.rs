@@ -1,9 +1,10 @@
 //! The order in which a plane is equalized in place, and the pieces that threads share.
 //!
-//! A band is the rows of pixels that lie between the centres of the same two rows of tiles. Rows of tiles are counted from top to bottom, one at
-//! a time or, for several threads, some; then the bands between those that have been counted are equalized. So no pixel is overwritten before
-//! its tile is counted, every tile is counted once, and few rows of tiles are kept. Tiles are counted apart from each other, and so are blocks
-//! of bands equalized.
+//! A band is the rows of pixels between the centres of the same two rows of tiles. Rows of tiles
+//! are counted from top to bottom, one at a time or, for several threads, a few; then the bands
+//! between the counted rows are equalized. No pixel is overwritten before its tile is counted,
+//! every tile is counted once, and only few rows of tiles are kept. Tiles are counted independently
+//! of each other, and blocks of bands are equalized independently.
 
 use std::ops::Range;
 
@@ -17,13 +18,13 @@ use crate::executor::{Executor, Pool, Team};
 use crate::sample::Sample;
 use crate::strength::Strength;
 
-/// Bytes of tables for each thread, where several share a plane and rows of tiles are not larger.
+/// Bytes of tables for each thread, if several share a plane and rows of tiles are not larger.
 const TABLES_A_THREAD: usize = 4 << 20;
 
-/// What is done to a plane.
+/// The settings and tables for a plane.
 pub(super) struct Task<'a, S> {
     pub(super) shape: Shape<'a, S>,
-    /// The samples, if the results go elsewhere.
+    /// The source samples, unless the plane is equalized in place.
     pub(super) source: Option<&'a [S]>,
     pub(super) padding: &'a [S],
     pub(super) tiles: Geometry,
@@ -51,14 +52,14 @@ pub(super) struct Block<'a, S> {
     pub(super) band: usize,
     /// The numbers of the runs of columns.
     pub(super) runs: Range<usize>,
-    /// Where the first row is in the picture.
+    /// The first row in the picture.
     top: usize,
     /// The samples of each row.
     rows: Vec<&'a mut [S]>,
 }
 
 impl<S: Sample> Block<'_, S> {
-    /// Returns the rows of the picture in which it is.
+    /// Returns the rows of the picture that the block covers.
     pub(super) const fn rows(&self) -> Range<usize> {
         self.top..self.top + self.rows.len()
     }
@@ -83,20 +84,20 @@ impl<S: Sample> Block<'_, S> {
     }
 }
 
-/// How a band is cut into blocks: so many rows at a time, and these runs of columns.
+/// The division of a band into blocks: a number of rows at a time, and these runs of columns.
 pub(super) struct Cut {
     pub(super) rows: usize,
     pub(super) runs: Vec<Range<usize>>,
 }
 
-/// What is kept of a row of tiles.
+/// The tables of a row of tiles.
 pub(super) trait TileRow<S: Sample>: Default + Send + Sync {
-    /// Some of its tiles, and where what is kept of them goes.
+    /// Some of its tiles, and the memory for their tables.
     type Part<'t>: Send
     where
         Self: 't;
 
-    /// Returns the most bytes that one takes.
+    /// Returns the most bytes that a row of tiles takes.
     fn most_bytes(task: &Task<'_, S>) -> usize;
 
     /// Makes room for a row of tiles, and divides it into parts of about so many pixels.
@@ -105,14 +106,16 @@ pub(super) trait TileRow<S: Sample>: Default + Send + Sync {
     /// Counts the tiles of a part.
     fn count(part: Self::Part<'_>, task: &Task<'_, S>, plane: &PaddedPlane<'_, S>, thread: &mut Thread<S>);
 
-    /// Says how a band is cut into blocks of about so many pixels.
+    /// Returns the division of a band into blocks of about so many pixels.
     fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut;
 
     /// Equalizes a block between two rows of tiles that have been counted.
     fn equalize(rows: [&Self; 2], task: &Task<'_, S>, block: &mut Block<'_, S>, thread: &mut Thread<S>);
 }
 
-/// Equalizes a plane. Row `j` of the tiles is kept at `j` modulo their number.
+/// Equalizes a plane.
+///
+/// Row `j` of the tiles is kept at `j` modulo their number.
 pub(super) fn equalize<S: Sample, R: TileRow<S>, E: Executor>(
     task: &Task<'_, S>,
     samples: &mut [S],

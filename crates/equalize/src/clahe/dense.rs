@@ -1,7 +1,8 @@
 //! CLAHE of large tiles: every tile has a LUT.
 //!
-//! Blocks of pixels whose tables stay in cache are done one after another. Where many pixels lie between the same four tiles, the entries
-//! of the four LUTs are first put side by side, so that one load finds a pixel's four.
+//! Blocks of pixels with tables that stay in cache are processed one after another. Where many
+//! pixels lie between the same four tiles, the entries of the four LUTs are first packed into
+//! quads, for one load per pixel.
 
 use std::ops::Range;
 
@@ -17,20 +18,22 @@ use crate::portable::{self, Corners, Quad, quantize};
 use crate::sample::Sample;
 use crate::simd;
 
-/// Bytes of tables that the pixels of a block are looked up in, unless those between the same four tiles have larger ones.
+/// Bytes of tables in which the pixels of a block are looked up.
+///
+/// Larger tables of the same four tiles are an exception.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Tables are put side by side if they have fewer entries than this many times the pixels between them.
+/// Tables are packed if they have fewer entries than this many times the pixels between them.
 const WORTH_PACKING: usize = 4;
 
-/// Pixels for each entry of a table from which on it hardly matters that it is put beside others once more.
+/// Pixels for each table entry above which the cost of packing it once more hardly matters.
 const PIXELS_A_PACKED_ENTRY: usize = 32;
 
 /// The LUTs of a row of tiles.
 pub(super) struct LutRow<S> {
-    /// One after another.
+    /// The LUTs, one after another.
     entries: Vec<S>,
-    /// For each tile, where its LUT begins, and the slots that it has entries for.
+    /// For each tile, the start of its LUT and the range of its slots.
     tiles: Vec<(usize, Interval)>,
 }
 
@@ -41,12 +44,12 @@ impl<S> Default for LutRow<S> {
 }
 
 impl<S: Sample> LutRow<S> {
-    /// Bytes that one of so many entries grows to.
+    /// Returns the bytes that a row of so many entries grows to.
     pub(super) fn bytes_for(tiles: &Geometry, entries: usize) -> usize {
         entries * size_of::<S>() + tiles.columns * size_of::<(usize, Interval)>()
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the row takes.
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<S>() + self.tiles.capacity() * size_of::<(usize, Interval)>()
     }
@@ -58,13 +61,13 @@ impl<S: Sample> LutRow<S> {
     }
 }
 
-/// Bytes that the packed tables of a thread, and what it notes of places, grow to.
+/// Returns the bytes that the packed tables of a thread, and its list of places, grow to.
 pub(super) fn packed_bytes<S: Sample>(tiles: &Geometry) -> usize {
     let quads = if S::QUADS { BLOCK_BYTES.max(S::LEVELS * size_of::<Quad>()) } else { 0 };
     (tiles.columns + 1) * size_of::<Place<'_, S>>() + quads
 }
 
-/// Neighbouring tiles of a row, and where their LUTs go.
+/// Neighbouring tiles of a row, and the memory for their LUTs.
 pub(super) struct Part<'t, S> {
     row: usize,
     columns: Range<usize>,
@@ -169,13 +172,13 @@ struct Place<'a, S> {
 }
 
 impl<S: Sample> Place<'_, S> {
-    /// Returns whether it pays to put the entries side by side for `rows` rows of pixels.
+    /// Returns whether packing the entries pays off for `rows` rows of pixels.
     fn is_worth_packing(&self, rows: usize) -> bool {
         S::QUADS && self.run.pixels.len() * rows * WORTH_PACKING > self.slots.length()
     }
 }
 
-/// Returns how many places of these slots, at least one, have tables that stay in cache together.
+/// Returns how many of these places, at least one, have tables that stay in cache together.
 fn places_in_block(places: &[Interval]) -> usize {
     let mut bytes = 0;
     let fit = places.iter().take_while(|slots| {
@@ -211,7 +214,7 @@ fn count_tile<S: Sample>(
     counted
 }
 
-/// Equalizes a block, whose places are these.
+/// Equalizes a block with these places.
 fn equalize_block<S: Sample>(
     task: &Task<'_, S>,
     block: &mut Block<'_, S>,
@@ -248,7 +251,9 @@ fn equalize_block<S: Sample>(
     }
 }
 
-/// Makes the LUT of a tile for some of its slots from its counts: clips them, spreads the excess, and scales the running sum.
+/// Makes the LUT of a tile, for some of its slots, from its counts.
+///
+/// Clips them, spreads the excess, and scales the running sum.
 #[inline(always)]
 fn fill_lut<S: Sample, C: Count>(
     tally: &Tally,
@@ -269,7 +274,7 @@ fn fill_lut<S: Sample, C: Count>(
         excess += cut.into();
         first = end;
     }
-    // Only in the padding are there levels below those that the LUT is needed for.
+    // Levels below the LUT's first occur only in the padding.
     for slot in counted.lowest..slots.lowest.min(counted.highest + 1) {
         running = running + tally.sum(slot as usize..slot as usize + 1, &mut counts)[0].min(clip);
     }
@@ -291,7 +296,9 @@ fn fill_lut<S: Sample, C: Count>(
     }
 }
 
-/// Weakens the LUT of a tile, whose entries are for these levels, if the tile spans few levels.
+/// Weakens the LUT of a tile if the tile spans few levels.
+///
+/// `levels` are the levels of the LUT's entries.
 fn weaken<S: Sample>(tally: &Tally, task: &Task<'_, S>, counted: Interval, levels: &[S], lut: &mut [S]) {
     let slots = counted.lowest as usize..counted.highest as usize + 1;
     let counts = slots.map(|slot| {

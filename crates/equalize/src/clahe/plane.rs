@@ -10,11 +10,12 @@ use crate::layout::Pixel;
 use crate::sample::Sample;
 use crate::strength::Strength;
 
-/// Makes a buffer at least as long as asked for, without more memory than that needs, and returns so much of it. What it holds is not specified;
-/// fresh memory is not touched.
+/// Makes a buffer at least `length` long, and returns its first `length` values.
+///
+/// It takes no more memory than needed. The contents are unspecified; fresh memory is not touched.
 pub(super) fn fit<T: Zeroable + Clone>(buffer: &mut Vec<T>, length: usize) -> &mut [T] {
     if buffer.len() < length {
-        // The old memory is given back first.
+        // The old memory is freed first.
         *buffer = Vec::new();
         *buffer = vec![T::zeroed(); length];
     }
@@ -23,7 +24,7 @@ pub(super) fn fit<T: Zeroable + Clone>(buffer: &mut Vec<T>, length: usize) -> &m
 
 /// The buffers of a thread for some pixels of a row.
 pub(super) struct Rows<S> {
-    /// Their values before they are changed.
+    /// The pixels' values before they are changed.
     pub(super) before: Vec<S>,
     /// The same pixels afterwards.
     after: Vec<S>,
@@ -36,44 +37,46 @@ impl<S> Default for Rows<S> {
 }
 
 impl<S> Rows<S> {
-    /// Bytes that the buffers grow to.
+    /// Returns the bytes that the buffers grow to.
     pub(super) fn bytes(tiles: &Geometry, width: usize) -> usize {
         // A tile of a picture one pixel wide may be wider than the picture.
         (width.max(tiles.tile_width) + width) * size_of::<S>()
     }
 
-    /// Bytes that the buffers take.
+    /// Returns the bytes that the buffers take.
     #[cfg(test)]
     pub(super) fn bytes_taken(&self) -> usize {
         (self.before.capacity() + self.after.capacity()) * size_of::<S>()
     }
 }
 
-/// Where the values of a plane lie among interleaved samples.
+/// The place of a plane's values among interleaved samples.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a, S> {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) pixel: Pixel,
     pub(super) plane: Plane,
-    /// How a new luma changes colours.
+    /// The change of colours with a new luma.
     pub(super) relight: Relight,
-    /// The table that leads from values to their exposed levels, which the method goes by.
+    /// The table from values to their exposed levels, the input of the method.
     pub(super) exposure: Option<&'a [S]>,
 }
 
 impl<S: Sample> Shape<'_, S> {
-    /// Returns the samples of so many pixels.
+    /// Returns the number of samples of so many pixels.
     pub(super) const fn samples(&self, pixels: usize) -> usize {
         pixels * self.pixel.channels()
     }
 
-    /// Returns the values that the padded plane has below the picture, without the padding on their right.
+    /// Returns the number of values of the padded plane below the picture.
+    ///
+    /// The padding on their right is not included.
     pub(super) const fn padding(&self, tiles: &Geometry) -> usize {
         (tiles.rows * tiles.tile_height - self.height) * self.width
     }
 
-    /// Saves the padding below, before the rows that it is copied from are overwritten.
+    /// Saves the padding below, before its source rows are overwritten.
     pub(super) fn pad(&self, samples: &[S], tiles: &Geometry, padding: &mut Vec<S>) {
         let padding = fit(padding, self.padding(tiles));
         let plane = PaddedPlane { shape: *self, samples, padding: &[] };
@@ -82,9 +85,9 @@ impl<S: Sample> Shape<'_, S> {
         }
     }
 
-    /// Moves equalized values towards the exposed levels of those before, as far as `strength` asks for.
+    /// Moves equalized values towards the exposed levels of the old ones, by `strength`.
     fn weaken(&self, strength: Strength, before: &[S], after: &mut [S]) {
-        /// Values at a time, few enough to stay in the L1 cache.
+        /// Values at a time: few enough to stay in the L1 cache.
         const STEP: usize = 1024;
         match self.exposure {
             Some(table) if strength != Strength::FULL => {
@@ -100,7 +103,9 @@ impl<S: Sample> Shape<'_, S> {
         }
     }
 
-    /// Changes pixels: `equalize` overwrites their values with their equalized ones, towards which the exposed values go by `strength`.
+    /// Changes pixels: `equalize` overwrites their values with the equalized ones.
+    ///
+    /// The exposed values go towards these by `strength`.
     pub(super) fn change(
         &self,
         samples: &mut [S],
@@ -144,8 +149,9 @@ impl<'a, S: Sample> PaddedPlane<'a, S> {
         colour::read(from, pixel, plane, values);
     }
 
-    /// Returns the values of consecutive pixels of a row of the padded plane: the samples themselves where the plane has them side by
-    /// side, or a copy.
+    /// Returns the values of consecutive pixels of a row of the padded plane.
+    ///
+    /// They are the samples themselves where the plane has them adjacent, or a copy.
     pub(super) fn values<'b>(&self, y: usize, across: Range<usize>, buffer: &'b mut Vec<S>) -> &'b [S]
     where
         'a: 'b,

@@ -1,8 +1,10 @@
-//! The levels of a plane, numbered without most of those that do not occur, so that tables have only as many entries as they need.
+//! The levels of a plane, numbered without most of the levels that do not occur.
 //!
-//! A slot is a level without its lowest bits, counted from the lowest that occurs; as many bits are left out as can be without two levels
-//! that occur sharing a slot. So a picture of 12 bits has 4096 slots at most, in whichever bits they are, also where they were multiplied
-//! to fill the range. Finding the slot of a sample takes a subtraction and a shift, and slots have the order of their levels.
+//! Tables then have only as many entries as they need. A slot is a level without its lowest bits,
+//! counted from the lowest that occurs; as many bits are left out as possible without two levels
+//! that occur sharing a slot. A picture of 12 bits therefore has 4096 slots at most, in whichever
+//! bits they are, also where they were multiplied to fill the range. Finding the slot of a sample
+//! takes a subtraction and a shift, and slots have the order of their levels.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,22 +18,24 @@ use crate::level::Level;
 use crate::sample::Sample;
 use crate::simd;
 
-/// Pixels marked before it is decided whether to go on.
+/// Pixels marked before each decision whether to go on.
 const GLANCE: usize = 1 << 16;
 
-/// The slots from which on it pays to look for fewer by marking every level.
+/// Number of slots above which marking every level, to find fewer, pays off.
 const MANY: usize = 8192;
 
 /// The slots of the levels that occur in a plane.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slots<S> {
-    /// How many of a level's lowest bits are left out.
+    /// The number of lowest bits that are left out.
     shift: u32,
-    /// What remains of the lowest level.
+    /// The lowest level without these bits.
     lowest: u32,
-    /// The level of each slot: the one that occurs, if one does, after its exposure.
+    /// The level of each slot, after its exposure: the one that occurs, if any.
     levels: Vec<S>,
-    /// The runs of slots whose levels are the same after their exposure. What is counted of them is kept with their first slots.
+    /// The runs of slots with equal levels after their exposure.
+    ///
+    /// Their counts are kept with their first slots.
     equal: Vec<Range<u32>>,
 }
 
@@ -57,7 +61,7 @@ impl<S: Sample> Slots<S> {
         (level >> self.shift) - self.lowest
     }
 
-    /// Replaces each sample, whose slot is `first` or above, with its slot counted from `first`.
+    /// Replaces each sample with its slot counted from `first`; no slot is below `first`.
     pub(super) fn replace(&self, samples: &mut [S], first: u32) {
         #[inline(always)]
         fn portable<S: Level>(samples: &mut [S], shift: u32, lowest: S) {
@@ -71,7 +75,7 @@ impl<S: Sample> Slots<S> {
         }
     }
 
-    /// Replaces the slots of each run of equal levels by the first of it.
+    /// Replaces the slots of each run of equal levels by its first slot.
     pub(super) fn join(&self, slots: &mut [S]) {
         for equal in &self.equal {
             let [first, last] = [equal.start, equal.end - 1].map(S::from_level);
@@ -81,7 +85,9 @@ impl<S: Sample> Slots<S> {
         }
     }
 
-    /// Keeps the counts of each run of equal levels with its first slot. Returns the range of slots with counts; `counted` is it before.
+    /// Moves the counts of each run of equal levels to its first slot.
+    ///
+    /// Returns the range of slots with counts; `counted` is the range before.
     pub(super) fn join_counts(&self, tally: &mut Tally, counted: Interval) -> Interval {
         let mut joined = counted;
         for equal in &self.equal {
@@ -94,7 +100,9 @@ impl<S: Sample> Slots<S> {
         joined
     }
 
-    /// Exposes the levels of the slots. Must be done after they are set.
+    /// Exposes the levels of the slots.
+    ///
+    /// The slots must be set before.
     pub(super) fn expose(&mut self, table: &[S]) {
         self.levels.iter_mut().for_each(|level| *level = table[level.level()]);
         let mut first = 0;
@@ -107,12 +115,14 @@ impl<S: Sample> Slots<S> {
         }
     }
 
-    /// Makes a slot of each level.
+    /// Makes every level its own slot.
     pub(super) fn set_all(&mut self) {
         self.set(0, Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, 0);
     }
 
-    /// Makes the slots of a range of levels, of which those that occur have these bits below `shift`.
+    /// Makes the slots of a range of levels.
+    ///
+    /// `low_bits` are the bits below `shift` of the levels that occur.
     fn set(&mut self, shift: u32, range: Interval, low_bits: u32) {
         (self.shift, self.lowest) = (shift, range.lowest >> shift);
         let levels = (self.lowest..(range.highest >> shift) + 1).map(|slot| slot << shift | low_bits);
@@ -122,10 +132,12 @@ impl<S: Sample> Slots<S> {
         self.levels.extend(levels.map(S::from_level));
     }
 
-    /// Makes slots of the levels that occur, given for every level whether it does. At least one must.
+    /// Makes the slots of the levels that occur.
+    ///
+    /// `occurs` has an entry for every level. At least one must occur.
     pub(super) fn set_occurring(&mut self, occurs: &[bool]) {
         let occurring = || (0_u32..).zip(occurs).filter(|&(_, &occurs)| occurs).map(|(level, _)| level);
-        // Neighbours are told apart as long as their highest different bit stays.
+        // Neighbours remain distinct as long as their highest different bit stays.
         let shift = occurring().zip(occurring().skip(1)).map(|(level, next)| (level ^ next).ilog2()).min();
         let lowest = occurring().next().unwrap_or(0);
         let highest = occurring().last().unwrap_or(0);
@@ -136,7 +148,7 @@ impl<S: Sample> Slots<S> {
         }
     }
 
-    /// Makes slots for a plane of which this has been seen.
+    /// Makes the slots of a plane from the summary of its levels.
     pub(super) fn set_seen<E: Executor>(
         &mut self,
         seen: &Seen,
@@ -155,7 +167,7 @@ impl<S: Sample> Slots<S> {
     }
 }
 
-/// Returns for every level whether it occurs, or nothing as soon as two do that leave no bit out.
+/// Returns for every level whether it occurs; `None` as soon as two levels leave no bit out.
 fn occurring<S: Sample, E: Executor>(
     plane: &PaddedPlane<'_, S>,
     threads: &mut Pool<Thread<S>>,
@@ -176,7 +188,7 @@ fn occurring<S: Sample, E: Executor>(
             hopeless.fetch_or(pairs.iter().any(|pair| pair[0] & pair[1]), Ordering::Relaxed);
         });
     };
-    // Mostly one glance is enough to see that there is no hope.
+    // Mostly one glance is enough to find that no bit can be left out.
     glance(0);
     team.for_each((at_once..height).step_by(at_once).collect(), glance);
     let occurs = marked(threads);

@@ -1,8 +1,9 @@
-//! CLAHE of small tiles, which have fewer pixels than a LUT would have entries: in a time that grows with the pixels alone.
+//! CLAHE of small tiles, with fewer pixels than a LUT has entries.
 //!
-//! Instead of a LUT each tile has the slots that occur in it, in ascending order, and the running sum at each. The sum at any other slot is
-//! that of the next lower one, and what the excess adds has a closed form. A slot is found in its bucket of a few neighbours, all of which
-//! are compared at once.
+//! Its time grows with the pixels alone. Instead of a LUT each tile has the slots that occur in it,
+//! in ascending order, and the running sum at each. The sum at any other slot is that of the next
+//! lower one, and the share of the excess has a closed form. A slot is found in its bucket of a few
+//! neighbours, all compared at once.
 
 use super::Thread;
 use super::bands::{Block, Cut, Task, TileRow};
@@ -16,34 +17,34 @@ use crate::sample::Sample;
 use crate::simd::{self, WINDOW};
 use crate::strength::Strength;
 
-/// Bytes of the lists of a row of tiles that the pixels of a block are looked up in.
+/// Bytes of the lists of a row of tiles in which the pixels of a block are looked up.
 const BLOCK_BYTES: usize = 16 << 10;
 
-/// The slots of a bucket, on average, if they are spread evenly.
+/// The average number of slots of a bucket, if they are spread evenly.
 const BUCKET: usize = 8;
 
-/// A tile, and where its part of each list begins.
+/// A tile, and the start of its part of each list.
 #[derive(Debug)]
 struct Tile {
-    /// In the lists of slots and of sums.
+    /// Start in the lists of slots and of sums.
     start: usize,
-    /// How many slots occur.
+    /// The number of slots that occur.
     slots: usize,
-    /// In the list of buckets.
+    /// Start in the list of buckets.
     buckets: usize,
     /// The number of its last bucket.
     last_bucket: usize,
     /// The lowest slot that occurs.
     lowest: usize,
-    /// What a slot, counted from the lowest, is shifted by to get its bucket.
+    /// The shift from a slot, counted from the lowest, to its bucket.
     shift: u32,
     spread: Spread,
-    /// How far its entries go from the levels themselves.
+    /// The strength of its entries.
     strength: Strength,
 }
 
 impl Tile {
-    /// Returns what a LUT would have for a level at which the running sum is this.
+    /// Returns the entry that a LUT would have for a level with this running sum.
     #[inline(always)]
     fn entry<S: Level>(&self, sum: u16, level: u32, scale: f32) -> f32 {
         let sum = u32::from(sum) + self.spread.up_to::<u32>(level);
@@ -53,15 +54,20 @@ impl Tile {
     }
 }
 
-/// What is kept of a row of tiles. They are so small that 16 bits suffice for counts.
+/// The lists of a row of tiles.
+///
+/// The tiles are so small that 16 bits suffice for counts.
 #[derive(Debug)]
 pub(super) struct SlotRow<S> {
     tiles: Vec<Tile>,
-    /// The slots that occur, tile by tile. After those of each tile there are so many of the highest that comparing may run over the end.
+    /// The slots that occur, tile by tile.
+    ///
+    /// Each tile's slots are followed by enough copies of the highest for comparisons to run over
+    /// the end.
     slots: Vec<S>,
     /// The sum of the counts below each slot, and below the end.
     sums: Vec<u16>,
-    /// How many slots of the tile are in lower buckets.
+    /// The number of the tile's slots in lower buckets.
     buckets: Vec<u16>,
 }
 
@@ -84,12 +90,12 @@ impl<S> Default for Sorting<S> {
 }
 
 impl<S> Sorting<S> {
-    /// Bytes that the buffers grow to.
+    /// Returns the bytes that the buffers grow to.
     pub(super) fn bytes_for(tiles: &Geometry) -> usize {
         2 * tiles.tile_width * tiles.tile_height * size_of::<S>()
     }
 
-    /// Bytes that the buffers take.
+    /// Returns the bytes that the buffers take.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         (self.values.capacity() + self.spare.capacity()) * size_of::<S>()
@@ -97,7 +103,7 @@ impl<S> Sorting<S> {
 }
 
 impl<S: Sample> TileRow<S> for SlotRow<S> {
-    /// All of its tiles, as their lists grow one after another.
+    /// All of its tiles, because their lists grow one after another.
     type Part<'t> = (usize, &'t mut Self);
 
     fn most_bytes(task: &Task<'_, S>) -> usize {
@@ -157,28 +163,28 @@ impl<S: Sample> TileRow<S> for SlotRow<S> {
     }
 }
 
-/// Returns the most slots and buckets that a tile has.
+/// Returns the most slots and buckets of a tile.
 fn most_in_tile(tiles: &Geometry, levels: usize) -> (usize, usize) {
     let slots = (tiles.tile_width * tiles.tile_height).min(levels);
     (slots + WINDOW, slots / BUCKET + 1)
 }
 
 impl<S: Sample> SlotRow<S> {
-    /// Bytes that one grows to.
+    /// Returns the bytes that a row of tiles grows to.
     pub(super) fn bytes_for(tiles: &Geometry) -> usize {
         let (slots, buckets) = most_in_tile(tiles, S::LEVELS);
         let tile = slots * size_of::<(S, u16)>() + buckets * size_of::<u16>() + size_of::<Tile>();
         tiles.columns * tile
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the row takes.
     pub(super) fn bytes(&self) -> usize {
         self.tiles.capacity() * size_of::<Tile>()
             + self.slots.capacity() * size_of::<S>()
             + (self.sums.capacity() + self.buckets.capacity()) * size_of::<u16>()
     }
 
-    /// Makes room for all tiles at once, for lists that grow by and by take up to twice the memory.
+    /// Makes room for all tiles at once: lists that grow step by step take up to twice the memory.
     fn reserve(&mut self, tiles: &Geometry) {
         let (slots, buckets) = most_in_tile(tiles, S::LEVELS);
         self.tiles.reserve_exact(tiles.columns);
@@ -194,7 +200,7 @@ impl<S: Sample> SlotRow<S> {
         self.buckets.clear();
     }
 
-    /// Keeps a row of tiles of a plane, whose levels have these slots.
+    /// Makes the lists of a row of tiles of a plane.
     pub(super) fn fill(
         &mut self,
         (tiles, clipping, slots): (&Geometry, &Clipping, &Slots<S>),
@@ -218,7 +224,9 @@ impl<S: Sample> SlotRow<S> {
         }
     }
 
-    /// Appends a tile with these slots, in ascending order, which are those of levels.
+    /// Appends a tile with these slots, in ascending order.
+    ///
+    /// `level` returns the level of a slot.
     fn push(&mut self, clipping: &Clipping, sorted: &[S], level: impl Fn(S) -> u32) {
         let clip = clipping.most.unwrap_or(u64::MAX);
         let (start, buckets) = (self.slots.len(), self.buckets.len());
@@ -259,7 +267,8 @@ impl<S: Sample> SlotRow<S> {
             let window: &[S; WINDOW] = self.slots[at..].first_chunk().expect("more slots than compared");
             let not_above = slot.not_below(window);
             at += not_above;
-            // The slots after the last are not above the highest, but none follow.
+            // The padding after the last slot counts as not above the highest, but the sums end
+            // there.
             if not_above < WINDOW || at >= end {
                 return self.sums[at.min(end)];
             }
@@ -267,13 +276,17 @@ impl<S: Sample> SlotRow<S> {
     }
 }
 
-/// Values that are looked up at a time. The lookups are scalar; the arithmetic is for all of them, with or without a value, in vectors.
+/// Values looked up at a time.
+///
+/// The lookups are scalar; the arithmetic is for all of them, with or without a value, in vectors.
 const STEP: usize = 32;
 
-/// Values below which one by one is faster.
+/// Number of values below which one by one is faster.
 const FEW_VALUES: usize = 6;
 
-/// Replaces slots by what is interpolated between the entries of four tiles; `scale` leads from a running sum to a level.
+/// Replaces slots by the interpolation between the entries of four tiles.
+///
+/// `scale` leads from a running sum to a level.
 #[inline(always)]
 pub(super) fn blend<S: Sample>(
     (slots, scale): (&Slots<S>, f32),
@@ -315,7 +328,7 @@ pub(super) fn blend<S: Sample>(
     }
 }
 
-/// Samples below which a sort by comparison is faster.
+/// Number of samples below which a comparison sort is faster.
 const FEW: usize = 64;
 
 /// Sorts samples, by their lower and then by their higher digits.

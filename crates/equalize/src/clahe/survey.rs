@@ -1,7 +1,7 @@
-//! Which levels occur where in a plane, found before its tiles are counted.
+//! The levels that occur in each part of a plane, found before its tiles are counted.
 //!
-//! The pixels between the same four tiles are a place. Each tile's LUT is needed only for the levels of the places around it, which in most
-//! pictures are a small part of all.
+//! The pixels between the same four tiles are a place. Each tile's LUT is needed only for the
+//! levels of the places around it, which in most pictures are a small part of all.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// What holds nothing.
+    /// The empty range.
     pub(super) const EMPTY: Self = Self { lowest: u32::MAX, highest: 0 };
 
     /// Returns the range of some samples.
@@ -35,13 +35,13 @@ impl Interval {
         Self { lowest: self.lowest.min(other.lowest), highest: self.highest.max(other.highest) }
     }
 
-    /// Returns how many levels there are from its lowest to its highest.
+    /// Returns the number of levels from its lowest to its highest.
     pub(super) const fn length(self) -> usize {
         if self.lowest > self.highest { 0 } else { (self.highest - self.lowest + 1) as usize }
     }
 }
 
-/// What a look at samples shows of their levels.
+/// The levels of some samples, in summary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) range: Interval,
@@ -56,7 +56,8 @@ impl Seen {
 
     #[inline(always)]
     fn in_samples<S: Level>(samples: &[S]) -> Self {
-        // Several at a time, so that the compiler makes vectors of them; fewer for the rest, which is all that the rows of small tiles have.
+        // Several at a time, for the compiler to vectorize; then fewer, because rows of small tiles
+        // are shorter.
         let (wide, rest) = samples.as_chunks::<64>();
         let (narrow, rest) = rest.as_chunks::<16>();
         let (single, _) = rest.as_chunks::<1>();
@@ -94,7 +95,7 @@ impl Seen {
         }
     }
 
-    /// Returns how many of the lowest bits are the same in all levels.
+    /// Returns the number of lowest bits that are the same in all levels.
     pub(super) const fn same_bits(&self) -> u32 {
         match self.ones & self.zeros {
             0 => 0,
@@ -108,23 +109,25 @@ impl Seen {
 pub(super) struct Survey {
     /// The range of each place, row by row; [`Survey::in_slots`] turns levels into slots.
     places: Vec<Interval>,
-    /// The same for each tile: what its LUT is needed for.
+    /// The range of each tile's LUT, in the same way.
     tiles: Vec<Interval>,
 }
 
 impl Survey {
-    /// Bytes that it grows to.
+    /// Returns the bytes that the survey grows to.
     pub(super) fn bytes(tiles: &Geometry) -> usize {
         ((tiles.columns + 1) * (tiles.rows + 1) + tiles.columns * tiles.rows) * size_of::<Interval>()
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the survey takes.
     #[cfg(test)]
     pub(super) fn bytes_taken(&self) -> usize {
         (self.places.capacity() + self.tiles.capacity()) * size_of::<Interval>()
     }
 
-    /// Looks at a plane, and returns what it sees of all. With `occurs`, the threads also note for every level whether it occurs.
+    /// Looks at a plane, and returns the summary of its levels.
+    ///
+    /// With `occurs`, the threads also note for every level whether it occurs.
     pub(super) fn look<S: Sample, E: Executor>(
         &mut self,
         plane: &PaddedPlane<'_, S>,
@@ -157,7 +160,7 @@ impl Survey {
         self.places.resize(across.runs.len() * down.runs.len(), range);
     }
 
-    /// Translates all levels into slots, and finds what each tile's LUT is needed for.
+    /// Translates all levels into slots, and finds the range of each tile's LUT.
     pub(super) fn in_slots(
         &mut self,
         tiles: &Geometry,
@@ -187,12 +190,12 @@ impl Survey {
         &self.places[band * across.runs.len()..][..across.runs.len()]
     }
 
-    /// Returns the slots that the LUTs of a row of tiles are needed for.
+    /// Returns the slots that the LUTs of a row of tiles need.
     pub(super) fn tiles(&self, row: usize, tiles: &Geometry) -> &[Interval] {
         &self.tiles[row * tiles.columns..][..tiles.columns]
     }
 
-    /// Returns the most entries that the LUTs of a row of tiles have.
+    /// Returns the most entries of the LUTs of a row of tiles.
     pub(super) fn most_entries(&self, tiles: &Geometry) -> usize {
         let entries = |row: &[Interval]| row.iter().map(|tile| tile.length()).sum();
         self.tiles.chunks_exact(tiles.columns).map(entries).max().unwrap_or(0)
@@ -228,13 +231,13 @@ impl Part<'_> {
     }
 }
 
-/// Notes which levels occur: one entry a level, none if none has been noted.
+/// Notes which levels occur: one entry per level, or an empty list before the first call.
 pub(super) fn mark<S: Sample>(values: &[S], occurs: &mut Vec<bool>) {
     occurs.resize(S::LEVELS, false);
     values.iter().for_each(|value| occurs[value.level()] = true);
 }
 
-/// Returns for every level whether a thread noted it, and has the threads forget.
+/// Returns for every level whether a thread noted it, and clears the threads' notes.
 pub(super) fn marked<S: Sample>(threads: &mut Pool<Thread<S>>) -> Vec<bool> {
     let mut all = vec![false; S::LEVELS];
     for thread in threads.all() {

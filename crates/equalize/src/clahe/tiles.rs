@@ -1,4 +1,6 @@
-//! The settings of CLAHE, and the tiles that follow from them: which pixels each has, and between which of them a pixel lies.
+//! The settings of CLAHE, and the tiles that follow from them.
+//!
+//! They include the pixels of each tile, and the tiles around each pixel.
 
 use std::ops::Range;
 
@@ -9,16 +11,19 @@ use crate::layout::Layout;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Clahe {
-    /// How high the peaks of a tile's histogram may be.
+    /// The limit on the peaks of a tile's histogram.
     pub clip_limit: ClipLimit,
-    /// How the picture is divided into tiles.
+    /// The division of the picture into tiles.
     pub tiles: Tiles,
-    /// How many levels, of 256, the middle four fifths of a tile's samples have to span for the tile to gain all of its contrast. A tile that spans
-    /// fewer gains in proportion less, so that noise stays in flat places. 0 for all tiles alike, as in OpenCV.
+    /// Span of levels, of 256, at which a tile gains all of its contrast.
+    ///
+    /// It is the span of the middle four fifths of the tile's samples. A tile that spans fewer
+    /// levels gains in proportion less, which keeps noise in flat places low. 0 for all tiles
+    /// alike, as in OpenCV.
     pub noise: u8,
 }
 
-/// How a picture is divided into tiles.
+/// The division of a picture into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Tiles {
@@ -29,8 +34,9 @@ pub enum Tiles {
         /// Tiles down; 0 counts as 1.
         y: u32,
     },
-    /// A fixed number of tiles in each direction of a stack of pictures, which are boxes ([`Volume`](super::Volume)). A picture by itself has the
-    /// tiles of a grid, which is the same.
+    /// A fixed number of boxes in each direction of a stack ([`Volume`](super::Volume)).
+    ///
+    /// A single picture has the tiles of the same grid.
     Boxes {
         /// Tiles across; 0 counts as 1.
         x: u32,
@@ -56,7 +62,7 @@ impl Tiles {
         }
     }
 
-    /// Returns the number of tiles along a stack, in which pictures by themselves have one.
+    /// Returns the number of tiles along a stack; without boxes it is 1.
     pub fn layers(self) -> u32 {
         match self {
             Self::Grid { .. } | Self::Pixels(_) => 1,
@@ -65,12 +71,16 @@ impl Tiles {
     }
 }
 
-/// The tiles of one picture, as every backend derives them from the settings and the layout before it touches a pixel.
+/// The tiles of one picture.
+///
+/// Every backend derives them from the settings and the layout before it touches a pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
-    /// Columns of tiles that pixels take values from: not those whose tiles lie in the padding, except the first of them.
+    /// Columns of tiles that pixels take values from.
+    ///
+    /// Tiles in the padding are not among them, except the first.
     pub columns: usize,
-    /// The same for rows of tiles.
+    /// Rows of tiles, in the same way.
     pub rows: usize,
     /// Width of a tile in pixels.
     pub tile_width: usize,
@@ -81,8 +91,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the tiles of a picture with all levels. Unless the grid divides both its width and its height, both are padded, on the right and at
-    /// the bottom, by reflection without repeating the edge. If the grid divides one of them, that one is padded by a pixel per tile.
+    /// Returns the tiles of a picture with all levels.
+    ///
+    /// Unless the grid divides both its width and its height, both are padded, on the right and at
+    /// the bottom, by reflection without repeating the edge. If the grid divides one of them, that
+    /// one is padded by a pixel per tile.
     pub fn new(layout: &Layout, clahe: &Clahe) -> Self {
         let (columns, rows) = clahe.tiles.grid(layout.width, layout.height);
         let fits = layout.width.is_multiple_of(columns) && layout.height.is_multiple_of(rows);
@@ -95,28 +108,32 @@ impl Geometry {
         Self { columns, rows, tile_width, tile_height, scale }
     }
 
-    /// Returns the same for samples of so many levels.
+    /// Returns the same tiles for samples of `levels` levels.
     #[must_use]
     pub fn with_levels(self, levels: usize) -> Self {
         Self { scale: (levels - 1) as f32 / self.area() as f32, ..self }
     }
 
-    /// Returns the pixels of a tile.
+    /// Returns the number of pixels of a tile.
     pub const fn area(&self) -> u64 {
         self.tile_width as u64 * self.tile_height as u64
     }
 }
 
-/// Returns how many of `tiles` tiles of `side` pixels the pixels along `length` take values from. A grid finer than the picture has many
-/// more, all in the padding.
+/// Returns the number of tiles that the pixels along `length` take values from.
+///
+/// There are `tiles` tiles of `side` pixels. A grid finer than the picture has many more, all in
+/// the padding.
 pub(super) fn tiles_used(length: u32, side: usize, tiles: u32) -> usize {
     let last = length as usize - 1;
     let covered = last / side;
     Between::new(last, side, tiles as usize).second.max(covered) + 1
 }
 
-/// Maps a coordinate beyond the end of `length` samples to the sample it is padded with: reflected without repeating the edge, and
-/// back and forth if the padding is longer than the picture.
+/// Maps a coordinate beyond the end of `length` samples to the sample it is padded with.
+///
+/// It is reflected without repeating the edge, and back and forth if the padding is longer than the
+/// picture.
 pub fn reflect(at: usize, length: usize) -> usize {
     if length == 1 {
         return 0;
@@ -125,7 +142,9 @@ pub fn reflect(at: usize, length: usize) -> usize {
     if folded < length { folded } else { 2 * length - 2 - folded }
 }
 
-/// The two neighbouring tiles (at the edges, the same tile twice) between whose centres a pixel lies, and how far along it lies.
+/// The two tiles with centres around a pixel, and its weight between them.
+///
+/// At the edges both are the same tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Between {
     /// The tile to the left or above.
@@ -156,10 +175,10 @@ pub(super) struct Run {
     pub(super) second: usize,
 }
 
-/// How the pixels along one side of a picture lie between tiles.
+/// The pixels along one side of a picture, grouped by the tiles around them.
 #[derive(Default)]
 pub(super) struct Axis {
-    /// For each pixel, the weight of the second of its two tiles.
+    /// The weight of the second of its two tiles, for each pixel.
     pub(super) weights: Vec<f32>,
     /// All pixels, in order.
     pub(super) runs: Vec<Run>,
@@ -182,13 +201,13 @@ impl Axis {
         }
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the axis takes.
     #[cfg(test)]
     pub(super) fn bytes_taken(&self) -> usize {
         self.weights.capacity() * size_of::<f32>() + self.runs.capacity() * size_of::<Run>()
     }
 
-    /// Bytes that it grows to.
+    /// Returns the bytes that an axis grows to.
     pub(super) fn bytes(length: usize, tiles: usize) -> usize {
         length * size_of::<f32>() + length.min(tiles + 1) * size_of::<Run>()
     }

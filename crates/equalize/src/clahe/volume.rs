@@ -1,12 +1,17 @@
-//! CLAHE of stacks of pictures: tiles are boxes, and a voxel is interpolated between the LUTs of the eight boxes whose centres surround it, along the
-//! stack last.
+//! CLAHE of stacks of pictures: tiles are boxes.
 //!
-//! A plane is divided and padded as one picture is, and the stack by itself: unless the layers of boxes divide its pages, it is padded behind the
-//! last one by reflection. The clip limit is one of a box's pixels. So with one layer and one page the result is that of the picture.
+//! A voxel is interpolated between the LUTs of the eight boxes around it, by its distance to their
+//! centres, along the stack last.
 //!
-//! Pages, or bands of their rows, are counted one by one, in any order, and each part of one by itself; once all are, tables are made, and they
-//! are equalized one by one. So no two pages need to be in memory, nor all rows of one. `rolling` keeps tables of a few rows of boxes alone, for a
-//! page whose bands come in their order.
+//! A plane is divided and padded like a single picture, and the stack independently of that: unless
+//! the layers of boxes divide its pages, it is padded after the last one by reflection. The clip
+//! limit is that of a box's pixels. With one layer and one page the result is therefore that of the
+//! picture.
+//!
+//! Pages, or bands of their rows, are counted one by one, in any order, and each part of one by
+//! itself; after that, tables are made, and they are equalized one by one. It is therefore enough
+//! to have one page in memory, or a part of its rows. `rolling` keeps tables of a few rows of boxes
+//! only, for a page whose bands come in order.
 
 mod rolling;
 
@@ -35,27 +40,29 @@ pub struct Volume {
     pages: usize,
     /// The layers of boxes that pages take values from.
     layers: usize,
-    /// The pages that a box has, with padding.
+    /// The number of pages of a box, with padding.
     depth: usize,
 }
 
-/// Where pixels lie in a stack: rows of a page, in their whole width.
+/// Pixels in a stack: rows of a page, in their whole width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The number of the page.
     pub page: usize,
-    /// The first row, and how many there are.
+    /// The first row.
     pub first_row: u32,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: u32,
 }
 
-/// A part of an extent that is counted by itself: what a row of boxes has of it.
+/// A part of an extent that is counted by itself.
+///
+/// It is the intersection with a row of boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The number of the row of boxes, below [`Volume::rows`].
     pub row: usize,
-    /// How often the page is in the boxes: more than once if it pads the stack.
+    /// The number of times that the page is in the boxes: more than once if it pads the stack.
     pub times: u32,
 }
 
@@ -71,22 +78,25 @@ pub enum BoxTables {
 /// The LUTs of boxes, for samples of one depth.
 #[derive(Debug)]
 pub struct Tables<S> {
-    /// One after the other: layer by layer, of each plane after plane, row by row.
+    /// The LUTs, one after the other: layer by layer, plane by plane, row by row.
     luts: Vec<S>,
     clippings: Clippings,
 }
 
-/// What is done to the tiles of each plane that is equalized, and to its values before.
+/// The clipping and the exposure of each equalized plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clippings {
-    /// How histograms are clipped; not at all where a plane stays as it is.
+    /// The clipping of histograms; `None` where a plane stays as it is.
     planes: Vec<Option<Clipping>>,
     exposures: Exposures,
 }
 
 impl Volume {
-    /// Returns the boxes of so many pages. `None` if the method is not CLAHE, pages cannot be equalized so ([`Operation::can_equalize`]), there are
-    /// none, or a box has more pixels than can be counted (2³² and more).
+    /// Returns the boxes of so many pages.
+    ///
+    /// `None` if the method is not CLAHE, if it does not support pages of this layout
+    /// ([`Operation::can_equalize`]), if there are no pages, or if a box has more pixels than can
+    /// be counted (2³² and more).
     pub fn new(layout: &Layout, pages: usize, operation: &Operation) -> Option<Self> {
         let Method::Clahe(clahe) = operation.method else { return None };
         let all_layers = (clahe.tiles.layers() as usize).max(1);
@@ -100,13 +110,15 @@ impl Volume {
         u32::try_from(volume.area()).is_ok().then_some(volume)
     }
 
-    /// Returns the same boxes for pages with these pixels, which differ from those of the others in alpha alone.
+    /// Returns the same boxes for pages with these pixels.
+    ///
+    /// They may differ from those of other pages in alpha only.
     #[must_use]
     pub const fn with_pixel(&self, pixel: Pixel) -> Self {
         Self { layout: Layout { pixel, ..self.layout }, ..*self }
     }
 
-    /// Returns the pixels of a box.
+    /// Returns the number of pixels of a box.
     const fn area(&self) -> u64 {
         self.plane.area().saturating_mul(self.depth as u64)
     }
@@ -115,12 +127,12 @@ impl Volume {
         self.operation.to_equalize(self.layout.pixel)
     }
 
-    /// Returns the number of rows of boxes, each of which is counted by itself.
+    /// Returns the number of rows of boxes; each is counted by itself.
     pub fn rows(&self) -> usize {
         self.layers * self.planes().len() * self.plane.rows
     }
 
-    /// Returns how many counts a row of boxes has.
+    /// Returns the number of counts of a row of boxes.
     pub const fn row_counts(&self) -> usize {
         self.plane.columns * self.layout.depth.levels()
     }
@@ -148,7 +160,9 @@ impl Volume {
         })
     }
 
-    /// Returns the rows of pixels that a row of boxes has of an extent, as often as it has them, with their numbers there.
+    /// Returns the rows of pixels that an extent and a row of boxes have in common.
+    ///
+    /// They are numbered within the extent; a row that also pads the picture is repeated.
     fn rows_of(&self, row: usize, extent: Extent) -> impl Iterator<Item = usize> {
         let Geometry { rows, tile_height, .. } = self.plane;
         let top = row % rows * tile_height;
@@ -158,10 +172,13 @@ impl Volume {
         padded.filter(move |y| own.contains(y)).map(move |y| y - extent.first_row as usize)
     }
 
-    /// Adds the levels of a part of an extent, which has these pixels, to the counts of its row of boxes.
+    /// Adds the levels of a part of an extent to the counts of its row of boxes.
+    ///
+    /// `pixels` are those of the extent.
     ///
     /// # Panics
-    /// If the length of `pixels` or `counts` is another, or `pixels` holds 16-bit samples at an odd address.
+    /// If `pixels` or `counts` has the wrong length, or `pixels` holds 16-bit samples at an odd
+    /// address.
     pub fn count(&self, pixels: &[u8], extent: Extent, part: Part, counts: &mut [u32]) {
         assert_eq!(pixels.len() as u64, self.layout_of(extent).bytes(), "the pixels of these rows");
         assert_eq!(counts.len(), self.row_counts(), "counts of a row of boxes");
@@ -186,7 +203,9 @@ impl Volume {
         }
     }
 
-    /// Adds the levels of an extent, which has these pixels, to the counts that exposure follows from: those of [`Volume::exposed_counts`].
+    /// Adds the levels of an extent to the counts for exposure ([`Volume::exposed_counts`]).
+    ///
+    /// `pixels` are those of the extent.
     ///
     /// # Panics
     /// As [`Volume::count`].
@@ -199,7 +218,7 @@ impl Volume {
         }
     }
 
-    /// Returns how many counts exposure follows from; none without one.
+    /// Returns the number of counts for exposure; 0 without one.
     pub fn exposed_counts(&self) -> usize {
         let planes = if self.operation.exposure.is_some() { self.planes().len() } else { 0 };
         planes * self.layout.depth.levels()
@@ -220,10 +239,13 @@ impl Volume {
         }
     }
 
-    /// Makes the LUTs of all boxes, once all pages are counted, of the counts of each row of boxes, and of those that exposure follows from.
+    /// Makes the LUTs of all boxes, once all pages are counted.
+    ///
+    /// `rows` has the counts of each row of boxes, and `exposed` those for exposure.
     ///
     /// # Panics
-    /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts, or [`Volume::exposed_counts`] of the latter.
+    /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts, or
+    /// [`Volume::exposed_counts`] of the latter.
     pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C], exposed: &[u64]) -> BoxTables {
         assert_eq!(rows.len(), self.rows(), "all rows of boxes");
         match self.layout.depth {
@@ -242,7 +264,9 @@ impl Volume {
         Tables { luts, clippings }
     }
 
-    /// Returns what is done to each plane, given the counts that exposure follows from. `mark` sets which of all levels occur in a plane.
+    /// Returns the clipping and the exposure of each plane.
+    ///
+    /// `exposed` are the counts for exposure. `mark` marks the levels that occur in a plane.
     fn clippings<S: Sample>(&self, exposed: &[u64], mark: impl Fn(usize, &mut [bool])) -> Clippings {
         assert_eq!(exposed.len(), self.exposed_counts(), "counts of what is exposed");
         let (limit, levels) = (self.clahe.clip_limit, self.operation.levels.number(self.layout.depth));
@@ -270,7 +294,7 @@ impl Volume {
         }
     }
 
-    /// Makes the LUTs of a row of boxes of its counts.
+    /// Makes the LUTs of a row of boxes from its counts.
     fn fill_row<S: Sample>(
         &self,
         row: usize,
@@ -295,7 +319,9 @@ impl Volume {
         }
     }
 
-    /// Makes the LUTs of all boxes of a stack that is in memory. A row of boxes is counted at a time, so that its counts stay in the cache.
+    /// Makes the LUTs of all boxes of a stack in memory.
+    ///
+    /// A row of boxes is counted at a time: its counts stay in the cache.
     fn tables_of_stack<S: Sample, E: Executor>(&self, samples: &[S], team: &Team<'_, E>) -> Tables<S> {
         let page_samples = samples.len() / self.pages;
         let pages: Vec<(Extent, &[S])> = samples
@@ -343,10 +369,11 @@ impl Volume {
         }
     }
 
-    /// Equalizes an extent, which has these pixels, in place.
+    /// Equalizes an extent in place; `pixels` are its pixels.
     ///
     /// # Panics
-    /// If the length of `pixels` is another, if it holds 16-bit samples at an odd address, or the tables are of another volume.
+    /// If `pixels` has the wrong length, if it holds 16-bit samples at an odd address, or if the
+    /// tables are of another volume.
     pub fn equalize(&self, extent: Extent, pixels: &mut [u8], tables: &BoxTables) {
         assert_eq!(pixels.len() as u64, self.layout_of(extent).bytes(), "the pixels of these rows");
         match tables {
@@ -369,7 +396,9 @@ impl Volume {
         });
     }
 
-    /// Changes an extent, but for planes that stay as they are: `equalize` replaces the values of each place.
+    /// Changes an extent, except for planes that stay as they are.
+    ///
+    /// `equalize` replaces the values of each place.
     fn change<S: Sample>(
         &self,
         extent: Extent,
@@ -416,7 +445,7 @@ impl Volume {
         &tables.luts[layer_and_plane * length..][..length]
     }
 
-    /// Returns those of a layer's LUTs that are of these rows and columns of boxes.
+    /// Returns the LUTs of a layer for these rows and columns of boxes.
     fn corners<'t, S: Sample>(&self, luts: &'t [S], rows: [usize; 2], columns: [usize; 2]) -> Corners<'t, S> {
         let [top, bottom] =
             rows.map(|row| corner_luts(&luts[row * self.row_counts()..][..self.row_counts()], columns));
@@ -427,17 +456,17 @@ impl Volume {
 /// Pixels of a row that lie between the same boxes of a plane.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// The number of the plane among those that are equalized.
+    /// The number of the plane among the equalized ones.
     plane: usize,
     /// The rows of boxes above and below.
     rows: [usize; 2],
     /// The columns of boxes to the left and to the right.
     columns: [usize; 2],
-    /// For each pixel the weight of what is to the right, and that of what is below.
+    /// The weights of the box to the right, for each pixel, and of the box below.
     weights: (&'a [f32], f32),
 }
 
-/// Returns the LUTs of these columns among those of a row of boxes.
+/// Returns the LUTs of these columns of a row of boxes.
 fn corner_luts<S: Sample>(row: &[S], columns: [usize; 2]) -> [&[S]; 2] {
     columns.map(|column| &row[column * S::LEVELS..][..S::LEVELS])
 }
@@ -455,12 +484,14 @@ fn blend<S: Sample>(
     }
 }
 
-/// Equalizes a stack of pictures of one layout, one behind the other in `pixels`, in place, with the threads of an [`Executor`].
+/// Equalizes a stack of pictures of one layout in place, with the threads of an [`Executor`].
 ///
-/// Returns whether it did: not if [`Volume::new`] has no boxes for it.
+/// The pictures follow each other in `pixels`. Returns `false`, and does not change them, if
+/// [`Volume::new`] has no boxes for them.
 ///
 /// # Panics
-/// If the length of `pixels` is not that of so many pictures, or if it holds 16-bit samples at an odd address.
+/// If the length of `pixels` is not that of so many pictures, or if it holds 16-bit samples at an
+/// odd address.
 pub fn equalize_volume_on(
     executor: &impl Executor,
     pixels: &mut [u8],

@@ -4,29 +4,33 @@ use super::fill_identity;
 use crate::Level;
 use crate::percentiles::ALL;
 
-/// The share of the samples, in parts per million, above which the count of a level is cut.
+/// Plateau equalization: the count of a level is capped at a share of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Plateau {
-    /// The share: 1,000,000 cuts no count.
+    /// The share in parts per million: 1,000,000 caps no count.
     pub share: u32,
 }
 
 impl Plateau {
-    /// Returns the greatest count of a level that is left as it is: the share of all samples, rounded down, at least 1.
+    /// Returns the greatest count of a level that is left as it is.
+    ///
+    /// It is the share of all samples, rounded down, at least 1.
     pub(super) fn most(self, counts: &[u64]) -> u64 {
         let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
         u64::try_from(total * u128::from(self.share) / ALL).unwrap_or(u64::MAX).max(1)
     }
 }
 
-/// Fills `lut` so that the levels of a plane with these `counts`, each cut to `most`, occur about equally often.
+/// Fills `lut` so that the levels of a plane occur about equally often.
 ///
-/// With `c` the running sum of the cut counts, `m` the first level that occurs and `d` the number of samples above it, level `i`
-/// becomes `round((c[i] - c[m]) / d * (levels - 1))`, halves up; levels below `m` become 0. This is the textbook formula
-/// (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level mapped to 0), without floating point. Cut
-/// counts are plateau equalization (Vickers 1996, "Plateau equalization algorithm for real-time display of high-quality infrared imagery").
-/// If there is nothing to spread (a single level, or no samples at all), the LUT is the identity.
+/// `counts` are the plane's; each is capped at `most`. With `c` the running sum of the capped
+/// counts, `m` the first level that occurs and `d` the number of samples above it, level `i`
+/// becomes `round((c[i] - c[m]) / d * (levels - 1))`, halves up; levels below `m` become 0. This is
+/// the textbook formula (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the
+/// darkest level mapped to 0), without floating point. Capped counts are plateau equalization
+/// (Vickers 1996, "Plateau equalization algorithm for real-time display of high-quality infrared
+/// imagery"). With a single level, or no samples at all, the LUT is the identity.
 pub(super) fn fill<S: Level>(most: u64, counts: &[u64], lut: &mut [S]) {
     let total: u64 = counts.iter().map(|&count| count.min(most)).sum();
     let darkest = counts.iter().position(|&n| n > 0).unwrap_or(0);
@@ -39,7 +43,8 @@ pub(super) fn fill<S: Level>(most: u64, counts: &[u64], lut: &mut [S]) {
     let mut entry = S::from_level(0);
     lut[..=darkest].fill(entry);
     for (slot, &count) in lut.iter_mut().zip(counts).skip(darkest + 1) {
-        // A level that does not occur repeats its neighbour's entry, which saves most of 65,536 divisions.
+        // A level that does not occur repeats its neighbour's entry, which saves most of 65,536
+        // divisions.
         if count > 0 {
             running += count.min(most);
             entry = S::from_level(((2 * running * top + above) / (2 * above)) as u32);
@@ -95,17 +100,18 @@ mod tests {
 
     #[test]
     fn a_worked_example() {
-        // Levels 52, 55, 60, 200 occur 1, 3, 2, 4 times: d = 9; 3*255/9 = 85, 5*255/9 = 141.67, 255.
+        // Levels 52, 55, 60, 200 occur 1, 3, 2, 4 times: d = 9; 3*255/9 = 85, 5*255/9 = 141.67,
+        // 255.
         let lut = lut8(&[(52, 1), (55, 3), (60, 2), (200, 4)]);
         assert_eq!((lut[52], lut[55], lut[60], lut[200]), (0, 85, 142, 255));
     }
 
     #[test]
     fn cut_counts_share_the_range() {
-        // Cut to 2: 1, 2, 2, 2, so d = 6 and 2*255/6 = 85.
+        // Capped at 2: 1, 2, 2, 2; hence d = 6 and 2*255/6 = 85.
         let lut = cut_lut8(2, &[(52, 1), (55, 3), (60, 2), (200, 4)]);
         assert_eq!((lut[52], lut[55], lut[60], lut[200]), (0, 85, 170, 255));
-        // Cut to 1, each level that occurs gets the same room.
+        // Capped at 1, each level that occurs gets the same room.
         let lut = cut_lut8(1, &[(7, 1000), (8, 1), (250, 30)]);
         assert_eq!((lut[7], lut[8], lut[250]), (0, 128, 255));
     }

@@ -3,11 +3,12 @@
 use super::fill_identity;
 use crate::Level;
 
-/// Fills `lut` so that the levels of a plane with these `counts` occur about as often as in the `reference`.
+/// Fills `lut` so that the levels of a plane occur about as often as in the `reference`.
 ///
-/// With `c` and `r` the running sums and `n` and `m` the sums of counts and reference, level `i` becomes the lowest level `j` with
-/// `r[j] / m >= c[i] / n`; levels below the first that occurs become what that one becomes. (Gonzalez and Woods, *Digital Image
-/// Processing*, section 3.3.) If one of the two has no samples, the LUT is the identity.
+/// `counts` are the plane's. With `c` and `r` the running sums and `n` and `m` the sums of counts
+/// and reference, level `i` becomes the lowest level `j` with `r[j] / m >= c[i] / n`; levels below
+/// the first that occurs get its entry. (Gonzalez and Woods, *Digital Image Processing*, section
+/// 3.3.) If one of the two has no samples, the LUT is the identity.
 pub(super) fn fill<S: Level>(reference: &[u64], counts: &[u64], lut: &mut [S]) {
     let sum = |counts: &[u64]| counts.iter().map(|&count| u128::from(count)).sum::<u128>();
     let (of_reference, total) = (sum(reference), sum(counts));
@@ -17,7 +18,7 @@ pub(super) fn fill<S: Level>(reference: &[u64], counts: &[u64], lut: &mut [S]) {
     let (mut level, mut reached, mut running) = (0, u128::from(reference[0]), 0);
     for (entry, &count) in lut[darkest..].iter_mut().zip(&counts[darkest..]) {
         running += u128::from(count);
-        // The sums are equal at the end, so the last level is not passed.
+        // The sums are equal at the end; hence the last level is not passed.
         while reached * total < running * of_reference {
             level += 1;
             reached += u128::from(reference[level]);

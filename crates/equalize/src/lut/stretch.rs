@@ -4,11 +4,12 @@ use super::fill_identity;
 use crate::Level;
 use crate::percentiles::Stretch;
 
-/// Fills `lut` so that the levels between two percentiles of a plane with these `counts` are spread over the whole range.
+/// Fills `lut` so that the levels between two percentiles fill the whole range.
 ///
-/// With `c` the running sum of the `n` counts, `a` is the lowest level with `c[a] > n * low`, and `b` the highest with
-/// `n - c[b - 1] > n * high`. Level `i` becomes `round((i - a) / (b - a) * (levels - 1))`, halves up, and what is outside the nearer end. If
-/// there is nothing between `a` and `b`, the LUT is the identity.
+/// `counts` are the plane's. With `c` the running sum of the `n` counts, `a` is the lowest level
+/// with `c[a] > n * low`, and `b` the highest with `n - c[b - 1] > n * high`. Level `i` becomes
+/// `round((i - a) / (b - a) * (levels - 1))`, halves up; levels outside become the nearer end. If
+/// there is no level between `a` and `b`, the LUT is the identity.
 pub(super) fn fill<S: Level>(stretch: Stretch, counts: &[u64], lut: &mut [S]) {
     let Some((low, high)) = stretch.ends(counts) else { return fill_identity(lut) };
     let (top, width) = (counts.len() as u64 - 1, (high - low) as u64);
@@ -40,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_share_is_left_out_at_each_end_but_no_more() {
-        // 1 % below and 2 % above: exactly that much may be left out.
+        // 1 % below and 2 % above: exactly that share may be left out.
         let occurring = [(10, 1), (20, 49), (200, 48), (240, 2)];
         let ends = |low, high| {
             let lut = lut8(low, high, &occurring);

@@ -1,24 +1,30 @@
-//! Counting 8-bit samples by their bits: no sample is handled individually, and none waits for another's increment.
+//! Counting 8-bit samples by their bits.
 //!
-//! 512 samples are turned into eight vectors, one per bit. ANDing those of the four high bits, each as it is or inverted, marks the
-//! samples with the same high nibble; ANDing the low bits too singles out each level with that nibble, and a population count says how
-//! often it occurs. Only the high nibbles that occur are visited. In a photograph these are few among nearby pixels, which is why the
-//! vectors of a group come from eight rows, roughly below each other.
+//! No sample is handled individually, and no increment waits for another. 512 samples are turned
+//! into eight vectors, one per bit. ANDing the vectors of the four high bits, each as it is or
+//! inverted, marks the samples with the same high nibble; ANDing the low bits too singles out each
+//! level with that nibble, and a population count gives its count. Only the high nibbles that occur
+//! are visited. In a photograph these are few among nearby pixels, which is why the vectors of a
+//! group come from eight rows, roughly below each other.
 
 use std::arch::x86_64::*;
 
-/// Vectors of samples that are taken apart together: they hold as many samples as a vector has bits.
+/// Vectors of samples that are taken apart together.
+///
+/// They hold as many samples as a vector has bits.
 pub(super) const GROUP: usize = 8;
 
-/// How often each level occurred, in 16 partial counts each.
+/// The counts of each level, in 16 partial counts each.
 type Lanes = [__m512i; 256];
 
-/// Adds the samples of whole groups to `table`, which has one count per level; `width` is as in
-/// [`crate::histogram::Tally::add_rows`].
+/// Adds the samples of whole groups to `table`, which has one count per level.
+///
+/// `width` is as in [`crate::histogram::Tally::add_rows`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
 pub(super) fn count(vectors: &[[u8; 64]], width: usize, table: &mut [u32; 256]) {
     debug_assert!(vectors.len().is_multiple_of(GROUP), "only whole groups are counted");
-    // The distance from one row to the next, in vectors; without rows, the vectors of a group are consecutive.
+    // The distance from one row to the next, in vectors. Without rows, the vectors of a group are
+    // consecutive.
     let row = (width / 64).max(1);
     let mut lanes = [_mm512_setzero_si512(); 256];
     let (bands, rest) = vectors.split_at(vectors.len() - vectors.len() % (GROUP * row));
@@ -72,7 +78,9 @@ fn each_of(low: __m512i, high: __m512i) -> [__m512i; 4] {
     ]
 }
 
-/// The permutation that transposes the 8x8 bytes of a vector: byte `b` of 8-byte word `w` comes from byte `8 * b + w`.
+/// The permutation that transposes the 8x8 bytes of a vector.
+///
+/// Byte `b` of 8-byte word `w` comes from byte `8 * b + w`.
 const REGROUPED: [u8; 64] = {
     let mut from = [0; 64];
     let mut at = 0;
@@ -83,7 +91,9 @@ const REGROUPED: [u8; 64] = {
     from
 };
 
-/// Splits samples into their bits, lowest first. The order of the samples is the same in all eight vectors, but otherwise unspecified.
+/// Splits samples into their bits, lowest first.
+///
+/// The order of the samples is the same in all eight vectors, but otherwise unspecified.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 fn bit_planes(group: [&[u8; 64]; GROUP]) -> [__m512i; 8] {
@@ -95,7 +105,7 @@ fn bit_planes(group: [&[u8; 64]; GROUP]) -> [__m512i; 8] {
         _mm512_permutexvar_epi8(regrouped, _mm512_gf2p8affine_epi64_epi8::<0>(unit, samples))
     };
     let mut planes = [_mm512_setzero_si512(); 8];
-    // Word b of each vector belongs to plane b, so the 8x8 words are transposed.
+    // Word b of each vector belongs to plane b: hence the 8x8 words are transposed.
     let rows = [words(0), words(1), words(2), words(3), words(4), words(5), words(6), words(7)];
     for odd in 0..2 {
         let pair = |number: usize| {

@@ -12,13 +12,17 @@ const LANES: usize = 16;
 /// Bits of a result that are fractions.
 const FRACTION: u32 = 15;
 
-/// How near to a half, in units of the fraction, a sum may be to be left to exact arithmetic. What is computed in 32 bits differs by less than
-/// that from what is exact: a factor by 1.03 · 2⁻²³ of itself, and a difference from luma is at most 255 after it is scaled, so by 1.03 units; to which
-/// two roundings add 1/4 and 1/2. (An old luma with its offset may be 2²⁴ or more, and is rounded to 2⁻²⁴ of itself; but no channel differs by more than
-/// 26 from such a luma.)
+/// Distance from a half, in units of the fraction, within which exact arithmetic decides.
+///
+/// The result in 32 bits differs from the exact sum by less than that: a factor by 1.03 · 2⁻²³ of
+/// itself, and a difference from luma is at most 255 after it is scaled, which makes 1.03 units;
+/// two roundings add 1/4 and 1/2. (An old luma with its offset may be 2²⁴ or more, and is rounded
+/// to 2⁻²⁴ of itself; but no channel differs by more than 26 from such a luma.)
 const NEAR: i32 = 2;
 
-/// The bytes of 16 pixels of 3 channels, each in a word of 4, and where each byte of them is found there again.
+/// The permutation from 16 pixels of 3 channels to a word of 4 bytes for each pixel.
+///
+/// [`TOGETHER`] is the inverse.
 const APART: [u8; 64] = {
     let mut from = [0x80; 64];
     let mut at = 0;
@@ -40,7 +44,9 @@ const TOGETHER: [u8; 64] = {
     from
 };
 
-/// Keeps the hue of 16 pixels at a time in floats of 32 bits; pixels that these cannot decide, about one in three thousand, are computed in 64 bits.
+/// Keeps the hue of 16 pixels at a time in floats of 32 bits.
+///
+/// Pixels that these cannot decide, about one in three thousand, are computed in 64 bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 pub(super) fn keep_hue_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
     let (from_blocks, from_tail) = from.as_chunks::<LANES>();
@@ -64,7 +70,7 @@ pub(super) fn keep_hue_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: 
     keep_hue_portable::<u8, C>(tail, from_tail, to_tail, u8::MAX);
 }
 
-/// Returns the pixels, each in a word, and a bit for each that may be wrong by 1.
+/// Returns the pixels, each in a word, and a bit for each pixel that may be wrong by 1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 fn keep_hue_block(before: __m512i, from: __m128i, to: __m128i) -> (__m512i, u16) {
@@ -78,7 +84,8 @@ fn keep_hue_block(before: __m512i, from: __m128i, to: __m128i) -> (__m512i, u16)
     let room = _mm512_sub_epi32(_mm512_and_si512(greatest, high_half), exact);
     let luma = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(to));
     let factor = factor(luma, _mm512_cvtepi32_ps(exact), _mm512_cvtepi32_ps(room));
-    // What rounds halves up, and what makes the lowest bits of near ones small.
+    // The half that rounds halves up, and the distance that makes the lowest bits of near ones
+    // small.
     const HALF: i32 = (1 << (FRACTION - 1)) + NEAR;
     let unit = _mm512_set1_ps((1 << FRACTION) as f32);
     let luma = _mm512_fmadd_ps(luma, unit, _mm512_set1_ps(HALF as f32));
@@ -108,7 +115,10 @@ fn choose(bits: __m512i, one: __m512i, other: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0b1100_1010>(bits, one, other)
 }
 
-/// Returns the luma in 65536ths. Half of green's weight goes with red and half with blue, because weights have 16 bits and a sign.
+/// Returns the luma in 65536ths.
+///
+/// Half of green's weight goes with red and half with blue, because weights have 16 bits and a
+/// sign.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn exact_luma(red_green: __m512i, green_blue: __m512i) -> __m512i {
@@ -121,7 +131,7 @@ fn exact_luma(red_green: __m512i, green_blue: __m512i) -> __m512i {
     _mm512_add_epi32(_mm512_madd_epi16(red_green, with_red), _mm512_madd_epi16(green_blue, with_blue))
 }
 
-/// Returns what 65536ths of the difference from luma are multiplied by, to about 2⁻²².
+/// Returns the factor for 65536ths of the difference from luma, to about 2⁻²².
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn factor(luma: __m512, exact: __m512, room: __m512) -> __m512 {
@@ -131,14 +141,14 @@ fn factor(luma: __m512, exact: __m512, room: __m512) -> __m512 {
         _mm512_add_ps(luma, _mm512_set1_ps(DARK_OFFSET as f32)),
         _mm512_add_ps(exact, _mm512_set1_ps((DARK_OFFSET * 65536) as f32)),
     );
-    // Of two operands one of which is not a number, as a ratio of zeros, the second is taken.
+    // If one operand is not a number, such as a ratio of zeros, the minimum is the second operand.
     let with_offset = _mm512_mul_ps(more_luma, reciprocal(more_exact));
     let least = _mm512_min_ps(_mm512_mul_ps(luma, reciprocal(exact)), with_offset);
     let least = _mm512_min_ps(least, most);
     _mm512_min_ps(_mm512_mul_ps(above, reciprocal(room)), least)
 }
 
-/// Returns the reciprocal to about 2⁻²³: an estimate of 14 bits, and one step of Newton's.
+/// Returns the reciprocal to about 2⁻²³: an estimate of 14 bits, and one Newton step.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn reciprocal(value: __m512) -> __m512 {
@@ -147,7 +157,7 @@ fn reciprocal(value: __m512) -> __m512 {
     _mm512_fmadd_ps(estimate, error, estimate)
 }
 
-/// Returns the shuffle that does the same to each word of 4 bytes, for each row of 16 bytes.
+/// Returns a shuffle that treats each word of 4 bytes alike, for each row of 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn words(bytes: [u8; 4]) -> __m512i {

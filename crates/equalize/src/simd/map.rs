@@ -16,7 +16,9 @@ pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
     portable::map(tail, lut);
 }
 
-/// Looks 64 bytes up at a time in tables of the lower and the upper bytes of entries, and joins these.
+/// Looks up 64 bytes at a time in tables of the lower and the upper bytes of entries.
+///
+/// The two halves of each entry are then joined.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn look_up_halves_vbmi(bytes: &[u8], [low, high]: &[[u8; 256]; 2], entries: &mut [u16]) {
     let (low_registers, high_registers) = (load_lut(low), load_lut(high));
@@ -33,7 +35,9 @@ pub(super) fn look_up_halves_vbmi(bytes: &[u8], [low, high]: &[[u8; 256]; 2], en
     portable::look_up_halves(tail, low, high, rest);
 }
 
-/// A byte of one register and one of another in turn, in the order of memory: those of the first halves, and of the second.
+/// Permutations that take bytes from two registers in turn, in the order of memory.
+///
+/// The first takes the first halves, the other the second halves.
 const IN_TURN: [[u8; 64]; 2] = {
     let mut from = [[0; 64]; 2];
     let mut at = 0;
@@ -44,7 +48,10 @@ const IN_TURN: [[u8; 64]; 2] = {
     from
 };
 
-/// Maps 64 samples at a time: permutations of 16-bit words find a pair of entries, from which the lowest bit of a sample selects one.
+/// Maps 64 samples at a time.
+///
+/// Permutations of 16-bit words find a pair of entries; the lowest bit of a sample selects one of
+/// them.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {
     let lut_registers = load_lut(lut);
@@ -60,10 +67,13 @@ pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {
     portable::map(tail, lut);
 }
 
-/// Maps 32 samples at a time. A shuffle looks up the low 4 bits of an index in a row of 16 entries, or yields 0 if the index is negative.
-/// For samples below 128, the eight rows are tried in turn, with the index reduced by 16 each time, and the results are XORed: each row but
-/// the first is stored XORed with the row before it, so the rows up to the sample's own combine to its entry. Samples from 128 on are
-/// looked up likewise in the other eight rows.
+/// Maps 32 samples at a time.
+///
+/// A shuffle looks up the low 4 bits of an index in a row of 16 entries, or yields 0 if the index
+/// is negative. For samples below 128, the eight rows are tried in turn, with the index reduced by
+/// 16 each time, and the results are XORed: each row but the first is stored XORed with the row
+/// before it, and the rows up to the sample's own therefore combine to its entry. Samples from 128
+/// on are looked up likewise in the other eight rows.
 #[target_feature(enable = "avx2")]
 pub(super) fn map_avx2(samples: &mut [u8], lut: &[u8; 256]) {
     let mut changes = *lut;
@@ -94,7 +104,10 @@ pub(super) fn load_lut(lut: &[u8; 256]) -> [__m512i; 4] {
     [load512(&quarters[0]), load512(&quarters[1]), load512(&quarters[2]), load512(&quarters[3])]
 }
 
-/// Does 64 lookups: two permutations look up the low 7 bits in 128 entries each, and the high bit selects one of the two results.
+/// Does 64 lookups.
+///
+/// Two permutations look up the low 7 bits in 128 entries each, and the high bit selects one of the
+/// two results.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
@@ -103,8 +116,10 @@ pub(super) fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
     _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high)
 }
 
-/// Does 32 lookups of samples widened to 16-bit words, with the results in the low bytes: as above, but of pairs of entries, from which
-/// the lowest bit of the index then selects one. The high bytes are meaningless.
+/// Does 32 lookups of samples widened to 16-bit words, with the results in the low bytes.
+///
+/// It works as above, but finds pairs of entries; the lowest bit of the index then selects one. The
+/// high bytes are meaningless.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn look_up_words(lut: &[__m512i; 4], index: __m512i) -> __m512i {

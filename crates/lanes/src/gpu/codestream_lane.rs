@@ -1,4 +1,6 @@
-//! What decodes codestreams of JPEG 2000 on a GPU: by nvJPEG2000, from a slot and back into it.
+//! A lane that decodes codestreams of JPEG 2000 on a GPU.
+//!
+//! It uses nvJPEG2000, from a slot and back into it.
 #![allow(unsafe_code)]
 
 use super::driver::{Buffer, CudaError, Event, Stream};
@@ -8,13 +10,13 @@ use super::nvjpeg2000::{Decoder, NvJpeg2000};
 use crate::lane::{CodestreamLane, EngineError, LaneError};
 use codec::Codestream;
 
-/// A lane's share of device memory is divided by this to get the part of one of many decoders.
+/// Divisor of a lane's share of device memory that gives the share of one of many decoders.
 const SHARE_OF_DECODER: u64 = 4;
 
-/// Bytes of device memory that nvJPEG2000 takes for a sample. Measured, rounded up.
+/// Bytes of device memory that nvJPEG2000 takes for a sample; measured, rounded up.
 const BYTES_A_SAMPLE: u64 = 48;
 
-/// One of a GPU's decoders: several codestreams have to be under way at once to keep a GPU busy.
+/// One of a GPU's decoders: several codestreams at once are needed to keep a GPU busy.
 pub(super) struct GpuCodestreamLane<'e> {
     engine: &'e GpuEngine,
     jpeg: &'e NvJpeg2000,
@@ -44,17 +46,18 @@ impl<'e> GpuCodestreamLane<'e> {
             none => none.insert(Decoder::new(self.jpeg)?),
         };
         let (samples, bytes) = (codestream.decoded_bytes(), &slot[..codestream.bytes as usize]);
-        // SAFETY: the slot is lent to this lane, which waits before anything else is done with it.
+        // SAFETY: the slot is lent to this lane, which waits before any other use of it.
         if !unsafe { decoder.parse(bytes, codestream)? } {
             return Err(LaneError::Decline("nvJPEG2000 reads its header otherwise".to_owned()));
         }
         let at = grow(&mut self.samples, samples)?;
-        // SAFETY: the buffer is that large and this lane's own. Zeros, lest anything of another picture show where it should leave out samples.
+        // SAFETY: the buffer is that large and this lane's own. It is zeroed to keep other pictures
+        // from showing if the library leaves out samples.
         unsafe {
             self.stream.zero(at, samples)?;
             decoder.decode(codestream, at, &self.stream)?;
         }
-        // The codestream is read until then, where the samples go to.
+        // The codestream is read until then, in the place of the samples.
         self.wait()?;
         // SAFETY: as above.
         unsafe { self.stream.download(at, &mut slot[..samples as usize])? };
@@ -70,7 +73,7 @@ impl CodestreamLane for GpuCodestreamLane<'_> {
         }
         let result = self.decode_there(slot, codestream);
         if let Err(LaneError::Full | LaneError::Decline(_)) = result {
-            // Of what it began, something may be in the stream; and others may need the memory.
+            // Its unfinished work may still be in the stream; and others may need the memory.
             self.wait()?;
             self.decoder = None;
         }

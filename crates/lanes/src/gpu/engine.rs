@@ -27,8 +27,9 @@ pub(crate) struct GpuEngine {
 }
 
 impl GpuEngine {
-    /// Opens the GPU with this index in CUDA's order. A lane takes at most `lane_memory` bytes of its memory, and by default an equal
-    /// share.
+    /// Opens the GPU with this index in CUDA's order.
+    ///
+    /// A lane takes at most `lane_memory` bytes of its memory, and by default an equal share.
     ///
     /// # Errors
     /// If there is no such GPU, or it cannot be used.
@@ -50,7 +51,9 @@ impl GpuEngine {
         Ok(Self { context, kernels, lane_memory, nvjpeg2000, nvcomp, info })
     }
 
-    /// Returns nvJPEG2000, started in the current context, which must be this engine's; or why it is unavailable.
+    /// Returns nvJPEG2000, started in the current context, or the reason why it is unavailable.
+    ///
+    /// The context must be this engine's.
     pub(super) fn nvjpeg2000(&self) -> Result<&NvJpeg2000, String> {
         let open = || trace_span!("start nvJPEG2000").in_scope(|| NvJpeg2000::open(self.info.driver_cuda));
         let nvjpeg2000 = self.nvjpeg2000.get_or_init(open);
@@ -72,7 +75,7 @@ impl GpuEngine {
         if let Err(error) = &opened {
             let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
             assert!(!required, "HISTEQD_REQUIRE_CUDA=1, but {error}");
-            // Written directly, because libtest captures what passing tests print.
+            // Written directly, because libtest captures the output of passing tests.
             let _ = writeln!(std::io::stderr(), "SKIPPED, not tested on a GPU: {error}");
         }
         opened.ok()

@@ -1,5 +1,6 @@
-//! Equalization of pixels that are already in device memory: the tables and the memory it takes besides the pixels, allocated once and
-//! reused.
+//! Equalization of pixels in device memory.
+//!
+//! Its tables and other memory are allocated once and reused.
 #![allow(unsafe_code)]
 
 use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
@@ -8,7 +9,7 @@ use super::kernels::{ClaheTask, Kind, Span, Tables};
 use crate::lane::LaneError;
 use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, lut};
 
-/// What a lane equalizes with, always on the same stream.
+/// The tables and the memory of a lane for equalization, always on the same stream.
 pub(super) struct Equalizer<'e> {
     engine: &'e GpuEngine,
     tables: Tables,
@@ -16,7 +17,7 @@ pub(super) struct Equalizer<'e> {
     _tables: Buffer,
     memory: Growing,
     counted: Event,
-    /// LUTs that are on their way to the device, aligned for either depth.
+    /// LUTs on their way to the device, aligned for either depth.
     luts: Vec<u64>,
 }
 
@@ -27,20 +28,22 @@ struct Growing {
     clahe: Buffer,
 }
 
-/// How to equalize a picture, with all the memory that takes already allocated.
+/// A plan for equalizing a picture, with all memory allocated.
 pub(super) struct Plan<'r> {
     layout: Layout,
     byte_orders: ByteOrders,
     kind: Kind,
     operation: Operation,
     reference: &'r [u64],
-    /// How CLAHE goes, and the memory for that.
+    /// The launches of CLAHE, and the memory for them.
     clahe: Option<(ClaheTask, Address)>,
 }
 
 impl Plan<'_> {
-    /// Returns whether kernels make the LUTs. Those of other methods, after an exposure, of fewer levels and of linked colours are made here, of
-    /// counts that kernels make.
+    /// Returns whether kernels make the LUTs.
+    ///
+    /// The LUTs of other methods, after an exposure, of fewer levels and of linked colours are made
+    /// here, from counts that kernels make.
     fn is_left_to_kernels(&self) -> bool {
         self.operation.method == Method::Global
             && self.operation.exposure.is_none()
@@ -48,7 +51,7 @@ impl Plan<'_> {
             && self.operation.colour != Colour::Linked
     }
 
-    /// Returns whether each block makes the LUTs, of counts that are zero already.
+    /// Returns whether each block makes the LUTs, from counts that were zeroed before.
     fn is_left_to_blocks(&self) -> bool {
         self.is_left_to_kernels() && self.kind.relight.is_none() && self.layout.depth == Depth::Eight
     }
@@ -59,7 +62,8 @@ impl<'e> Equalizer<'e> {
         let lab = equalize::lab_tables();
         let tables = Buffer::new(Tables::BYTES + lab.len() as u64)?;
         let at = Tables::new(tables.address());
-        // SAFETY: the memory was just allocated, and the tables for L*a*b* stay as they are; the stream, on which all kernels run, does this first.
+        // SAFETY: the memory was just allocated, and the tables for L*a*b* stay as they are; the
+        // stream, on which all kernels run, does this first.
         unsafe {
             stream.zero(tables.address(), Tables::BYTES)?;
             stream.upload(lab, at.lab)?;
@@ -84,7 +88,9 @@ impl<'e> Equalizer<'e> {
         self.memory = Growing::default();
     }
 
-    /// Allocates what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels. `reference` is as for
+    /// Allocates the memory for equalizing such a picture.
+    ///
+    /// `taken` bytes are in the lane for pixels already. `reference` is as for
     /// [`equalize::equalize_like`].
     pub(super) fn plan<'r>(
         &mut self,
@@ -118,8 +124,8 @@ impl<'e> Equalizer<'e> {
     /// Equalizes the pixels at an address in place.
     ///
     /// # Safety
-    /// The plan must be the last one made, or one for a picture of the same size; there must be as many pixels as it says, used by this
-    /// stream alone until it is done.
+    /// The plan must be the last one made, or one for a picture of the same size; there must be as
+    /// many pixels as in the plan, used by this stream alone until it is done.
     pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan<'_>) -> Result<()> {
         let Plan { layout, byte_orders, clahe, .. } = plan;
         let span = Span { at, pixels: layout.pixels(), byte_orders: *byte_orders };
@@ -136,7 +142,9 @@ impl<'e> Equalizer<'e> {
         Ok(())
     }
 
-    /// Prepares the tables for a picture that is to be counted, if its plan is one with a LUT for a whole plane.
+    /// Prepares the tables for a picture that is to be counted.
+    ///
+    /// Its plan must have a LUT for a whole plane.
     ///
     /// # Safety
     /// Only this stream may use the tables until it is done.
@@ -148,7 +156,9 @@ impl<'e> Equalizer<'e> {
         unsafe { self.engine.kernels.clear(stream, plan.kind.planes(), plan.layout.depth, &self.tables) }
     }
 
-    /// Counts a span of the picture. After the `last` one its pixels can go through [`Equalizer::apply`].
+    /// Counts a span of the picture.
+    ///
+    /// After the `last` one its pixels can go through [`Equalizer::apply`].
     ///
     /// # Safety
     /// Only this stream may use span and tables until it is done.
@@ -176,7 +186,7 @@ impl<'e> Equalizer<'e> {
         }
     }
 
-    /// Waits for the counts, makes the LUTs of them, and uploads these.
+    /// Waits for the counts, makes the LUTs from them, and uploads these.
     ///
     /// # Safety
     /// As [`Equalizer::count`].
@@ -188,7 +198,7 @@ impl<'e> Equalizer<'e> {
         self.counted.record(stream)?;
         self.counted.wait()?;
         let mut counts: Vec<u64> = counted.into_iter().map(u64::from).collect();
-        // Linked colours have one LUT, of the sum of the channels' counts.
+        // Linked colours have one LUT, from the sum of the channels' counts.
         let of_luts = plan.operation.planes(plan.layout.pixel) * depth.levels();
         let (sums, others) = counts.split_at_mut(of_luts);
         for counts in others.chunks_exact(of_luts) {
@@ -199,7 +209,8 @@ impl<'e> Equalizer<'e> {
         self.luts.resize(bytes.div_ceil(size_of::<u64>()), 0);
         let luts = &mut bytemuck::cast_slice_mut(&mut self.luts)[..bytes];
         lut::fill(&plan.operation, depth, &counts, plan.reference, luts);
-        // SAFETY: the LUTs are not written again before the stream has been waited for; the rest is guaranteed by the caller.
+        // SAFETY: the LUTs are not written again before the stream has been waited for; the rest is
+        // guaranteed by the caller.
         unsafe { self.engine.kernels.upload_luts(stream, plan.kind, luts, &self.tables) }
     }
 
@@ -226,11 +237,13 @@ impl<'e> Equalizer<'e> {
     }
 }
 
-/// Makes room for `bytes` bytes and returns its address. A buffer that is too small is replaced, without its content, by one of whole MiB.
+/// Makes room for `bytes` bytes and returns its address.
+///
+/// A buffer that is too small is replaced, without its content, by one of whole MiB.
 pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, LaneError> {
     if buffer.bytes() < bytes {
         *buffer = Buffer::default();
-        // Nothing has been done to the picture at this point; later, the same error is one of the device.
+        // The picture is unchanged at this point; later, the same error is one of the device.
         let trouble =
             |error: CudaError| if error.is_out_of_memory() { LaneError::Full } else { error.into() };
         *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(trouble)?;

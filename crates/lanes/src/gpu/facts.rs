@@ -1,4 +1,4 @@
-//! What is known about the GPUs there are.
+//! The properties of the available GPUs.
 
 use std::fs;
 use std::iter;
@@ -13,7 +13,7 @@ use tracing::trace_span;
 /// The lowest compute capability that the kernels are built for, major and minor.
 const OLDEST: (u32, u32) = (3, 7);
 
-/// Lists the GPUs that CUDA shows to this process, or says why there are none.
+/// Lists the GPUs that CUDA shows to this process, or returns why there are no GPUs.
 pub fn list() -> GpuList {
     driver::load()?;
     let text = |error: CudaError| error.to_string();
@@ -24,7 +24,7 @@ pub fn list() -> GpuList {
         .collect()
 }
 
-/// Adds which of NVIDIA's libraries there are for a GPU.
+/// Adds the availability of NVIDIA's libraries for a GPU.
 fn with_libraries(gpu: GpuInfo) -> GpuInfo {
     GpuInfo {
         nvjpeg2000: Some(nvjpeg2000::version(gpu.driver_cuda)),
@@ -33,8 +33,10 @@ fn with_libraries(gpu: GpuInfo) -> GpuInfo {
     }
 }
 
-/// Returns the index that a GPU has in this process: the one with this UUID, if that is known. `usual`: its index where CUDA shows all GPUs,
-/// which it is here too unless GPUs have come or gone since, or this process is shown no other.
+/// Returns the index of a GPU in this process: the one with this UUID, if known.
+///
+/// `usual` is its index where CUDA shows all GPUs. It is the same here unless GPUs have come or
+/// gone since, or this process is shown no other.
 ///
 /// # Errors
 /// If CUDA does not show it to this process.

@@ -1,4 +1,6 @@
-//! The CUDA kernels: the modules embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
+//! The CUDA kernels: the modules embedded in this program, and a typed launch for each kernel.
+//!
+//! For the sources see `kernels/`.
 #![allow(unsafe_code)]
 
 mod jpeg_codes;
@@ -16,7 +18,9 @@ use arrays::{Batch, PIXELS_A_TABLE, Pictures, Planes, Rule};
 use equalize::{ByteOrders, Clahe, Depth, Layout, Method, Operation, Pixel, Strength};
 use histeqd_kernels::TRAP;
 
-/// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
+/// Returns the fewest pixels that go through the same kernels as a picture of this layout.
+///
+/// It considers only the kernels that depend on the size.
 pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     match layout.depth {
         Depth::Sixteen if layout.pixels() > PIXELS_A_TABLE => PIXELS_A_TABLE + 1,
@@ -24,7 +28,9 @@ pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     }
 }
 
-/// How the pixels of a picture are read: as one value each, or channel by channel; and how colours follow, if not so.
+/// The way in which the pixels of a picture are read and its colours follow.
+///
+/// They are read as one value each, or channel by channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub pixel: Pixel,
@@ -34,13 +40,15 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Returns that of pictures to equalize so. `tables`: the lane's.
+    /// Returns the kind of pictures for this operation.
+    ///
+    /// `tables` are the lane's.
     pub fn new(operation: &Operation, layout: &Layout, tables: &Tables) -> Self {
         let relight = Relight::new(operation, layout, tables.lab);
         Self { relight, ..Self::plain(layout, operation.maps_channels()) }
     }
 
-    /// Returns that of pictures whose colours follow as they are read.
+    /// Returns the kind of pictures without a [`Relight`].
     pub const fn plain(layout: &Layout, per_channel: bool) -> Self {
         Self { pixel: layout.pixel, depth: layout.depth, per_channel, relight: None }
     }
@@ -49,7 +57,7 @@ impl Kind {
         Planes::equalized((self.per_channel, self.relight))
     }
 
-    /// Returns how many planes are equalized.
+    /// Returns the number of equalized planes.
     pub fn planes(self) -> usize {
         self.counted().number(self.pixel)
     }
@@ -60,7 +68,7 @@ impl Kind {
 pub struct Span {
     pub at: Address,
     pub pixels: u64,
-    /// Those in which kernels read the pixels, and write them back.
+    /// The byte orders in which kernels read the pixels, and write them back.
     pub byte_orders: ByteOrders,
 }
 
@@ -81,13 +89,17 @@ impl Span {
 /// A lane's counts and LUTs in device memory.
 #[derive(Clone, Copy)]
 pub struct Tables {
-    /// Three histograms of 256 counts each for this picture, and three for the next one, which [`Kernels::apply8`] zeroes.
+    /// Histograms of this picture and of the next one, three of 256 counts each.
+    ///
+    /// [`Kernels::apply8`] zeroes those of the next one.
     counts8: [Address; 2],
-    /// Histograms that are zeroed before use: up to three for equalization, for a colour histogram one for each plane.
+    /// Histograms that are zeroed before use.
+    ///
+    /// They are up to three for equalization, and one for each plane for a colour histogram.
     counts: Address,
     /// Three LUTs of either depth.
     pub luts: Address,
-    /// [`equalize::lab_tables`], once they are there.
+    /// The address of [`equalize::lab_tables`], once they are there.
     pub lab: Address,
 }
 
@@ -96,7 +108,9 @@ impl Tables {
     const COUNTS_BYTES: u64 = 5 * 65536 * 4;
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
 
-    /// The size of all tables but the last in bytes, a multiple of 16; they must begin zeroed.
+    /// The size of all tables but the last in bytes, a multiple of 16.
+    ///
+    /// They must be zero in the beginning.
     pub const BYTES: u64 = 2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES;
 
     pub const fn new(at: Address) -> Self {
@@ -135,7 +149,7 @@ impl Kernels {
         self.0.loaded()
     }
 
-    /// Returns how CLAHE of such pictures goes through the kernels.
+    /// Returns the launches and the memory for CLAHE of such pictures.
     pub fn clahe_task(
         &self,
         layout: &Layout,
@@ -153,7 +167,8 @@ impl Kernels {
     /// Applies CLAHE to a picture, in place, with memory at `memory`.
     ///
     /// # Safety
-    /// Only this stream may use span and memory until it is done; the span must be readable in whole 16-byte words.
+    /// Only this stream may use span and memory until it is done; the span must be readable in
+    /// whole 16-byte words.
     pub unsafe fn clahe(
         &self,
         stream: &Stream,
@@ -165,10 +180,11 @@ impl Kernels {
         unsafe { self.0.clahe(stream, &span.batch(*layout), task, memory) }
     }
 
-    /// Copies a channel of a span into a plane of its own, which gets the GPU's byte order.
+    /// Copies a channel of a span into a plane of its own, in the GPU's byte order.
     ///
     /// # Safety
-    /// Only this stream may use span and plane until it is done; the plane must have room for all pixels.
+    /// Only this stream may use span and plane until it is done; the plane must have room for all
+    /// pixels.
     pub unsafe fn extract(
         &self,
         stream: &Stream,
@@ -182,7 +198,9 @@ impl Kernels {
         unsafe { self.0.extract(stream, &span.batch(row), plane, Some(channel)) }
     }
 
-    /// Sends a span of depth 8 through the LUTs that follow from [`Tables::counts8`] by global equalization.
+    /// Sends an 8-bit span through the LUTs that follow from [`Tables::counts8`].
+    ///
+    /// They are those of global equalization.
     ///
     /// # Safety
     /// Only this stream may use span and tables until it is done.
@@ -199,7 +217,9 @@ impl Kernels {
         unsafe { self.0.apply8(stream, &span.of(kind), kind.per_channel, rule, tables.counts8) }
     }
 
-    /// Counts a span, adding to the counts of earlier spans, into one histogram for each plane of the kind.
+    /// Counts a span, adding to the counts of earlier spans.
+    ///
+    /// There is one histogram for each plane of the kind.
     ///
     /// # Safety
     /// Only this stream may use span and counts until it is done.
@@ -208,7 +228,9 @@ impl Kernels {
         unsafe { self.0.count(stream, &span.of(kind), kind.counted(), None, counts) }
     }
 
-    /// Makes the LUTs at [`Tables::luts`] that follow from the counts by global equalization, one for each plane of the kind.
+    /// Makes the LUTs at [`Tables::luts`] from the counts, by global equalization.
+    ///
+    /// There is one for each plane of the kind.
     ///
     /// # Safety
     /// Only this stream may use the tables until it is done.
@@ -225,7 +247,9 @@ impl Kernels {
         unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), kind.depth, rule, luts) }
     }
 
-    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind, which have the strength in them.
+    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind.
+    ///
+    /// The LUTs include the strength.
     ///
     /// # Safety
     /// Only this stream may use span and tables until it is done.

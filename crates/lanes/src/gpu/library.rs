@@ -1,4 +1,6 @@
-//! Finding NVIDIA's libraries and their functions. They are loaded on first use and stay loaded.
+//! The search for NVIDIA's libraries and their functions.
+//!
+//! They are loaded on first use and stay loaded.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -11,7 +13,7 @@ use crate::lane::LaneError;
 pub(super) type Handle = *mut c_void;
 /// A result code: 0 is success.
 pub(super) type Status = c_int;
-/// A function that writes a number of a version.
+/// A function that writes one number of a version.
 pub(super) type Property = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
 
 const MAJOR_VERSION: c_int = 0;
@@ -23,10 +25,10 @@ const MINOR_VERSION: c_int = 1;
 pub(super) struct CallError {
     pub(super) library: &'static str,
     pub(super) action: &'static str,
-    /// What the status means.
+    /// The meaning of the status.
     pub(super) what: &'static str,
     pub(super) status: Status,
-    /// Whether the library got no memory, and is still usable.
+    /// Whether the library ran out of memory, and is still usable.
     pub(super) is_out_of_memory: bool,
 }
 
@@ -36,9 +38,9 @@ impl From<CallError> for LaneError {
     }
 }
 
-/// The functions of a library that are called.
+/// The used functions of a library.
 pub(super) trait Functions: Sized + 'static {
-    /// Finds them.
+    /// Finds the functions.
     ///
     /// # Safety
     /// The library must be theirs and stay loaded.
@@ -51,10 +53,12 @@ pub(super) trait Functions: Sized + 'static {
 /// The major and the minor number.
 pub(super) type Version = (c_int, c_int);
 
-/// Declares a `Functions` of these functions, under the names that they have here, of which `versions` is called for the versions.
+/// Declares a `Functions` of these functions, under the names given here.
+///
+/// `versions` is the function that returns the versions.
 macro_rules! functions {
     ($versions:ident; $($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        /// The functions that are called, under the names they have here.
+        /// The used functions, under the names given here.
         pub(super) struct Functions {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Status,)*
         }
@@ -73,8 +77,10 @@ macro_rules! functions {
 }
 pub(super) use functions;
 
-/// Loads the first library of these names that a driver of this CUDA version (12040 is 12.4) can run; returns its functions and its version, or
-/// why there is none: `absent`, if no file has such a name.
+/// Loads the first library of these names that the driver can run.
+///
+/// `driver_cuda` is the driver's CUDA version (12040 is 12.4). Returns its functions and its
+/// version, or the reason why there is no such library: `absent`, if no file has such a name.
 pub(super) fn load<F: Functions>(
     names: &[&str],
     absent: &str,
@@ -82,7 +88,8 @@ pub(super) fn load<F: Functions>(
 ) -> Result<(&'static F, String), String> {
     let mut reason = absent.to_owned();
     for &name in names {
-        // SAFETY: loads NVIDIA's library as any program linked with it does; its initializers are safe to run.
+        // SAFETY: loads NVIDIA's library as any program linked with it does; its initializers are
+        // safe to run.
         let library = match unsafe { Library::new(name) } {
             Ok(library) => library,
             Err(error) => {
@@ -90,7 +97,7 @@ pub(super) fn load<F: Functions>(
                 continue;
             }
         };
-        // SAFETY: the name says which library it is; it is never unloaded.
+        // SAFETY: the name identifies the library; it is never unloaded.
         let found = unsafe { F::find(Box::leak(Box::new(library))) };
         let functions = match found {
             Ok(functions) => &*Box::leak(Box::new(functions)),
@@ -109,7 +116,7 @@ pub(super) fn load<F: Functions>(
     Err(reason)
 }
 
-/// Returns the version that a property tells.
+/// Returns the version from a property.
 pub(super) fn version(property: Property) -> Version {
     let of = |which| {
         let mut value = 0;
@@ -120,7 +127,9 @@ pub(super) fn version(property: Property) -> Version {
     (of(MAJOR_VERSION), of(MINOR_VERSION))
 }
 
-/// Returns why a library that exists cannot be loaded, which nobody could guess; `None` for one that does not exist.
+/// Returns the reason why an existing library cannot be loaded, which users could not guess.
+///
+/// `None` for a library that does not exist.
 fn unloadable(name: &str, error: &libloading::Error) -> Option<String> {
     let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     let is_absent = text.starts_with(&format!("{name}: cannot open shared object file: No such file"));
@@ -149,7 +158,8 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: created by the counterpart of this function, destroyed once. An error here stems from an earlier operation.
+        // SAFETY: created by the counterpart of this function, destroyed once. An error here stems
+        // from an earlier operation.
         unsafe { (self.destroy)(self.handle) };
     }
 }
@@ -160,7 +170,7 @@ mod tests {
     use std::io::Write;
 
     fn told(name: &str) -> Option<String> {
-        // SAFETY: nothing that could be loaded has such a name.
+        // SAFETY: no loadable file has such a name.
         let Err(error) = (unsafe { Library::new(name) }) else { panic!("{name} is a library") };
         unloadable(name, &error)
     }

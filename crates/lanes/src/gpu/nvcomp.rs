@@ -1,5 +1,7 @@
-//! As much of nvCOMP as the worker needs: streams of deflate, many at once. The library is loaded on first use and stays loaded; without it, histeqd
-//! builds, starts and works.
+//! Bindings to the part of nvCOMP that the worker needs: streams of deflate, many at once.
+//!
+//! The library is loaded on first use and stays loaded; without it, histeqd builds, starts and
+//! works.
 #![allow(unsafe_code)]
 
 mod library;
@@ -33,31 +35,33 @@ fn check(action: &'static str, status: Status) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(failed(action, status)) }
 }
 
-/// Returns the version of nvCOMP, or why it cannot be used.
+/// Returns the version of nvCOMP, or the reason why it cannot be used.
 pub(super) fn version(driver_cuda: u32) -> std::result::Result<String, String> {
     load(driver_cuda).map(|(_, version)| version)
 }
 
-/// nvCOMP, for the context that is current on the thread that calls it.
+/// nvCOMP, for the current context of the calling thread.
 pub(super) struct NvComp(&'static Functions);
 
-/// Streams and their data in device memory, which nothing else uses meanwhile. What begins with `at_` is the address of a list.
+/// Streams and their data in device memory, for exclusive use.
+///
+/// Fields named `at_…` are addresses of lists.
 #[derive(Clone, Copy)]
 pub(super) struct Batch {
-    /// How many streams there are.
+    /// The number of streams.
     pub(super) count: usize,
-    /// The most bytes of data that one has.
+    /// The most bytes of data of a stream.
     pub(super) most: usize,
-    /// Addresses and lengths of what is read.
+    /// Addresses and lengths of the inputs.
     pub(super) at_inputs: Address,
     pub(super) at_input_lengths: Address,
-    /// Addresses of what is written, its greatest lengths, and its lengths.
+    /// Addresses, greatest lengths and actual lengths of the outputs.
     pub(super) at_outputs: Address,
     pub(super) at_rooms: Address,
     pub(super) at_output_lengths: Address,
-    /// A status of four bytes each.
+    /// A status of four bytes for each stream.
     pub(super) at_statuses: Address,
-    /// Memory to work in.
+    /// Working memory.
     pub(super) workspace: (Address, usize),
 }
 
@@ -66,7 +70,7 @@ impl NvComp {
         load(driver_cuda).map(|(functions, _)| Self(functions))
     }
 
-    /// Returns the bytes of memory that inflating takes besides streams and data.
+    /// Returns the bytes of memory that inflating takes in addition to streams and data.
     pub(super) fn inflate_workspace(&self, count: usize, most: usize, stream: &Stream) -> Result<usize> {
         let mut bytes = 0;
         let (options, all) = (DecompressOptions::CUDA, count * most);
@@ -80,7 +84,7 @@ impl NvComp {
     /// Inflates streams.
     ///
     /// # Safety
-    /// The batch must describe device memory, which nothing else uses until the stream is through.
+    /// The batch must describe device memory for exclusive use until the stream is through.
     pub(super) unsafe fn inflate(&self, batch: &Batch, stream: &Stream) -> Result<()> {
         let (workspace, bytes) = batch.workspace;
         // SAFETY: guaranteed by the caller.
@@ -101,7 +105,7 @@ impl NvComp {
         })
     }
 
-    /// Returns the bytes that a stream of `most` bytes of data may have.
+    /// Returns the most bytes of a stream of `most` bytes of data.
     pub(super) fn room_for_stream(&self, most: usize) -> Result<usize> {
         let mut bytes = 0;
         // SAFETY: writes a number to the place given.
@@ -157,7 +161,8 @@ mod tests {
 
     #[test]
     fn that_the_library_is_missing_or_too_new_is_said() {
-        // No library is as old as CUDA 1. Without any, the reason says where it was looked for, and what has it.
+        // No library is as old as CUDA 1. Without a library, the reason lists the places searched
+        // and the package.
         let reason = version(1000).unwrap_err();
         assert!(
             reason.contains("`pip install nvidia-libnvcomp-cu13`") || reason.contains("needs CUDA"),

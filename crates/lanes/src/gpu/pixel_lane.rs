@@ -1,8 +1,10 @@
-//! A lane of a GPU: its streams and its device memory, created once, and a picture's way through them.
+//! A lane of a GPU: its streams and its device memory, and a picture's way through them.
 //!
-//! A small picture is uploaded, processed and downloaded on one stream; it overlaps only with the pictures of other lanes. A large picture
-//! is split into chunks, so that it overlaps with itself: while one chunk is counted the next is uploaded, and while one goes through the
-//! LUT the previous one is downloaded. A picture that does not fit into the lane's memory is uploaded twice, chunk by chunk through a ring.
+//! The memory is allocated once. A small picture is uploaded, processed and downloaded on one
+//! stream; it overlaps only with the pictures of other lanes. A large picture is split into chunks,
+//! which makes it overlap with itself: while one chunk is counted the next is uploaded, and while
+//! one goes through the LUT the previous one is downloaded. A picture that does not fit into the
+//! lane's memory is uploaded twice, chunk by chunk through a ring.
 #![allow(unsafe_code)]
 
 use super::driver::{self, Buffer, Event, Stream};
@@ -22,7 +24,7 @@ const CHUNK: u64 = 8 << 20;
 /// The number of chunks in device memory when there is no room for the picture.
 const RING: usize = 4;
 
-/// The smallest ring of chunks, in bytes, however small a lane's share of device memory is.
+/// The smallest ring of chunks, in bytes, for any share of device memory.
 const LEAST_MEMORY: u64 = 4 << 20;
 
 type Result<T> = std::result::Result<T, LaneError>;
@@ -35,7 +37,7 @@ pub(super) struct GpuLane<'e> {
     uploaded: Event,
     worked: Event,
     done: Event,
-    /// For each place in the ring, recorded when its chunk has been used.
+    /// For each place in the ring, the event after the last use of its chunk.
     used: Vec<Event>,
     equalizer: Equalizer<'e>,
     picture: Buffer,
@@ -140,7 +142,9 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.work)?)
     }
 
-    /// Equalizes a large picture by LUTs for whole planes, chunk by chunk in two passes on three streams.
+    /// Equalizes a large picture by LUTs for whole planes.
+    ///
+    /// It goes chunk by chunk, in two passes on three streams.
     fn in_chunks(
         &mut self,
         pixels: &mut [u8],
@@ -153,7 +157,8 @@ impl<'e> GpuLane<'e> {
         let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, if fits { None } else { Some(room) });
         let plan = self.equalizer.plan(layout, byte_orders, what, room)?;
-        // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
+        // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the
+        // events order the streams.
         unsafe {
             self.equalizer.begin(&self.work, &plan)?;
             for (i, chunk) in chunks.iter().enumerate() {
@@ -174,7 +179,9 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.down)?)
     }
 
-    /// Sends a picture through LUTs, as a whole on one stream, or in chunks through a ring on three.
+    /// Sends a picture through LUTs.
+    ///
+    /// It goes as a whole on one stream, or in chunks through a ring on three.
     fn map(
         &mut self,
         pixels: &mut [u8],
@@ -189,7 +196,8 @@ impl<'e> GpuLane<'e> {
         let at = grow(&mut self.picture, room)?;
         let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
         let kind = Kind::new(operation, layout, &tables);
-        // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
+        // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used
+        // again; the events order the streams.
         unsafe {
             kernels.upload_luts(&self.work, kind, luts, &tables)?;
             if !in_chunks {
@@ -213,8 +221,9 @@ impl<'e> GpuLane<'e> {
         self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY)
     }
 
-    /// Uploads a chunk and makes the kernels that follow wait for it. If its place in the ring is `taken`, the upload first waits for the
-    /// last use of that place.
+    /// Uploads a chunk and makes the kernels that follow wait for it.
+    ///
+    /// If its place in the ring is `taken`, the upload first waits for the last use of that place.
     ///
     /// # Safety
     /// As [`Stream::upload`].
@@ -228,7 +237,7 @@ impl<'e> GpuLane<'e> {
         self.work.wait(&self.uploaded)
     }
 
-    /// Downloads a chunk after the kernels that have been enqueued, and leaves its place to others.
+    /// Downloads a chunk after the enqueued kernels, and frees its place.
     ///
     /// # Safety
     /// As [`Stream::download`].
@@ -260,8 +269,8 @@ impl<'e> GpuLane<'e> {
         let samples = chunks[0].pixels * layout.depth.bytes() as u64;
         let plane = if layout.pixel.has_alpha() { self.equalizer.plane(samples)? } else { 0 };
         let (tables, kernels, depth) = (self.equalizer.tables(), &self.engine.kernels, layout.depth);
-        // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
-        // streams.
+        // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used
+        // again; the events order the streams.
         unsafe {
             kernels.clear(&self.work, planes(layout.pixel).len(), depth, &tables)?;
             for (i, chunk) in chunks.iter().enumerate() {
@@ -302,8 +311,10 @@ impl<'e> GpuLane<'e> {
         self.equalizer.shrink();
     }
 
-    /// Cleans up after a picture that was not completed: waits for everything enqueued and, if the picture was declined, frees memory that
-    /// others may need.
+    /// Cleans up after a picture that was not completed.
+    ///
+    /// Waits for everything enqueued and, if the picture was declined, frees memory that others may
+    /// need.
     fn clear_up<T>(&mut self, result: &Result<T>) {
         if let Err(trouble) = result {
             self.drain();
@@ -323,8 +334,9 @@ impl<'e> GpuLane<'e> {
     }
 }
 
-/// Declines a picture of more pixels than a count on the device can hold, which has 32 bits, or with longer sides than its signed integers
-/// can hold.
+/// Declines a picture of too many pixels or with too long sides.
+///
+/// A count on the device has 32 bits, and a side is a signed integer there.
 fn must_be_countable(layout: &Layout) -> Result<()> {
     let longest = layout.width.max(layout.height);
     if layout.pixels() > u64::from(u32::MAX) || longest > i32::MAX as u32 {
@@ -344,7 +356,8 @@ impl Lane for GpuLane<'_> {
     ) -> Result<()> {
         let what = (operation, reference);
         let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
-        // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
+        // Memory can run out only before the first copy: the pixels of a declined picture are
+        // unchanged.
         self.clear_up(&result);
         if result.is_ok() && operation.may_exceed_levels(layout) {
             operation.levels.clamp(pixels, layout, byte_orders.to);

@@ -1,4 +1,6 @@
-//! What inflates and deflates streams on a GPU: by nvCOMP, from a slot and back into it.
+//! A lane that inflates and deflates streams on a GPU.
+//!
+//! It uses nvCOMP, from a slot and back into it.
 #![allow(unsafe_code)]
 
 use super::driver::{Address, Buffer, CudaError, Event, Stream};
@@ -8,16 +10,18 @@ use super::nvcomp::{Batch, NvComp};
 use crate::lane::{EngineError, LaneError, StreamLane};
 use codec::{StreamWork, Streams};
 
-/// A lane's share of device memory is divided by this to get the part of one of many that inflate and deflate.
+/// Divisor of a lane's share of device memory that gives the share of one of many coders.
 const SHARE_OF_CODER: u64 = 4;
 
-/// So many bytes behind what is read may be read with it.
+/// Bytes after the input that may be read with it.
 const BEYOND: u64 = 256;
 
-/// Numbers of eight bytes for each stream: addresses and lengths of what is read, addresses, rooms and lengths of what is written, and its status.
+/// Numbers of eight bytes for each stream.
+///
+/// They are addresses and lengths of inputs, addresses, rooms and lengths of outputs, and a status.
 const LISTS: usize = 6;
 
-/// One of a GPU's coders: several pictures have to be under way at once to keep a GPU busy.
+/// One of a GPU's coders: several pictures at once are needed to keep a GPU busy.
 pub(super) struct GpuStreamLane<'e> {
     engine: &'e GpuEngine,
     nvcomp: &'e NvComp,
@@ -29,10 +33,10 @@ pub(super) struct GpuStreamLane<'e> {
     workspace: Buffer,
 }
 
-/// Where the lists of a batch are, one behind the other.
+/// The addresses of the lists of a batch, which follow one another.
 struct Lists {
     batch: Batch,
-    /// What is sent there first: all but the last two.
+    /// The content that is sent there first: all lists but the last two.
     given: Vec<u64>,
 }
 
@@ -78,7 +82,7 @@ impl<'e> GpuStreamLane<'e> {
         self.done.wait()
     }
 
-    /// Returns the buffers for what is read and what is written, if so many bytes of all are not too many.
+    /// Makes room for the input, the output and other memory, if they are not too large together.
     fn room(&mut self, count: usize, read: usize, written: usize, workspace: usize) -> Result<(), LaneError> {
         let (read, written) = (read as u64 + BEYOND, written as u64);
         if read + written + workspace as u64 > self.engine.lane_memory / SHARE_OF_CODER {
@@ -108,7 +112,8 @@ impl<'e> GpuStreamLane<'e> {
         let outputs = (0..count).map(|number| output + (number * streams.stride()) as u64);
         let mut lists = Lists::new(streams, self.lists.address(), inputs, outputs, most as u64);
         lists.batch.workspace = (self.workspace.address(), workspace);
-        // SAFETY: the slot is lent to this lane, and the buffers, which are large enough, are its own, until it has waited below.
+        // SAFETY: the slot is lent to this lane, and the buffers, which are large enough, are its
+        // own, until it has waited below.
         unsafe {
             self.stream.upload(bytemuck::cast_slice(&lists.given), lists.batch.at_inputs)?;
             self.stream.upload(&slot[start..end], input)?;
@@ -158,7 +163,7 @@ impl<'e> GpuStreamLane<'e> {
         Ok(lengths)
     }
 
-    /// Waits; returns the length of what was written of each, 0 for what failed.
+    /// Waits; returns the length of each output, 0 for failed streams.
     fn lengths(&self, batch: &Batch, most: usize) -> Result<Vec<u32>, LaneError> {
         // A copy to memory that is not pinned would spin until the stream is through.
         self.wait()?;
@@ -177,7 +182,7 @@ impl<'e> GpuStreamLane<'e> {
     }
 }
 
-/// What the main process says cannot be.
+/// The error for invalid lengths from the main process.
 fn outside() -> LaneError {
     LaneError::Decline("its slot is too small".to_owned())
 }
@@ -190,7 +195,7 @@ impl StreamLane for GpuStreamLane<'_> {
             StreamWork::Deflate => self.deflate(slot, streams, &lengths),
         };
         if let Err(LaneError::Full | LaneError::Decline(_)) = result {
-            // Of what it began, something may be in the stream; and others may need the memory.
+            // Its unfinished work may still be in the stream; and others may need the memory.
             self.wait()?;
             for buffer in [&mut self.input, &mut self.output, &mut self.workspace] {
                 *buffer = Buffer::default();

@@ -1,6 +1,7 @@
-//! Baseline pictures, described for a decoder on a GPU: their blocks, their codes, and the places
-//! of their data. A picture that [`read`](super::read) refuses for its headers is refused here,
-//! too.
+//! Baseline pictures, described for a decoder on a GPU.
+//!
+//! The description has their blocks, their codes, and the places of their data. A picture that
+//! [`read`](super::read) refuses for its headers is refused here, too.
 
 use std::ops::Range;
 
@@ -25,12 +26,14 @@ pub struct BaselinePicture<'a> {
     pub mcus: (usize, usize),
     /// MCUs of a restart interval; all if there are no restarts.
     pub interval: usize,
-    /// The same in the file; 0 if there are no restarts.
+    /// The interval as stated in the file; 0 if there are no restarts.
     pub(super) stated_interval: u16,
-    /// The entropy-coded data, and all that follows them in the file.
+    /// The entropy-coded data, and the rest of the file.
     pub data: &'a [u8],
-    /// The place of each restart interval in the data. Without restarts this is empty: the data end
-    /// at the first marker, and intact ones with the end of the picture.
+    /// The place of each restart interval in the data.
+    ///
+    /// Without restarts this is empty: the data end at the first marker, and intact ones with the
+    /// end of the picture.
     pub intervals: Vec<Range<usize>>,
 }
 
@@ -50,8 +53,9 @@ pub struct BaselineComponent {
 }
 
 impl BaselineComponent {
-    /// Returns whether its codes have only the symbols of baseline pictures. Decoders disagree on
-    /// others.
+    /// Returns whether its codes have only the symbols of baseline pictures.
+    ///
+    /// Decoders disagree on others.
     fn is_usual(&self) -> bool {
         self.dc.is_of_baseline_dc() && self.ac.is_of_baseline_ac()
     }
@@ -69,13 +73,16 @@ impl BaselineComponent {
 
 impl<'a> BaselinePicture<'a> {
     /// Describes the picture in a file, unless its headers are damaged or those of another kind.
+    ///
     /// The entropy-coded data are not read.
     pub fn read(file: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::of_sequential();
         reader.walk(file, &mut <_>::default(), Self::of_scan)?
     }
 
-    /// Describes the scan with this header and these data; also returns the rest of the file.
+    /// Describes the scan with this header and these data.
+    ///
+    /// Also returns the rest of the file.
     fn of_scan(reader: &Reader<'_>, header: &[u8], data: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let mut components = Vec::new();
         let codes = reader.selected_codes(header)?;
@@ -97,7 +104,7 @@ impl<'a> BaselinePicture<'a> {
             start..start + part.len()
         };
         let behind = match reader.interval {
-            // Looking for the end of the data is left to the GPU.
+            // The search for the end of the data is left to the GPU.
             0 => &END[..],
             interval => each_interval(data, interval, number, |data, _| {
                 intervals.push(place(data));
@@ -116,8 +123,10 @@ impl<'a> BaselinePicture<'a> {
         self.components.iter().map(|component| component.in_mcu.0 * component.in_mcu.1).sum()
     }
 
-    /// Decodes the coefficients of all components: for each its blocks, row by row, in zigzag
-    /// order. `None` if the data are damaged. This is slow, and for comparison with a GPU.
+    /// Decodes the coefficients of all components.
+    ///
+    /// Each has its blocks, row by row, in zigzag order. `None` if the data are damaged. This is
+    /// slow, and for comparison with a GPU.
     pub fn coefficients(&self) -> Option<Vec<Vec<[i16; 64]>>> {
         let mut parts = Vec::new();
         for BaselineComponent { in_mcu, blocks, dc, ac, .. } in &self.components {
@@ -141,7 +150,7 @@ mod tests {
     use super::*;
     use crate::jpeg::coding::{Rest, read};
 
-    /// Returns a file of the tests' data.
+    /// Returns a file of the test data.
     macro_rules! file {
         ($name:literal) => {
             &include_bytes!(concat!("../../../../../tests/data/jpeg/", $name))[..]

@@ -1,5 +1,6 @@
-//! The output of a baseline picture, described for a coder on a GPU. Its bytes are those of
-//! [`write`](super::write()) without application data and comments.
+//! The output of a baseline picture, described for a coder on a GPU.
+//!
+//! Its bytes are those of [`write`](super::write()) without application data and comments.
 
 use super::baseline::BaselinePicture;
 use super::dct::Quantizer;
@@ -16,32 +17,37 @@ use crate::jpeg::markers::Factors;
 pub struct BaselineOutput {
     /// The divisors of each component.
     pub divisors: Vec<Divisors>,
-    /// Symbols are counted in one of so many rows of blocks, from the first row on.
+    /// Symbols are counted in one of this many rows of blocks, from the first row on.
     pub sample_step: usize,
     /// The bytes before the codes.
     header: Vec<u8>,
 }
 
-/// Numbers to divide by the divisors of a component; all in zigzag order.
+/// Numbers to divide by the divisors of a component.
+///
+/// All are in zigzag order.
 #[derive(Debug)]
 pub struct Divisors {
-    /// To be added to the eightfold value without its sign.
+    /// Added to the eightfold absolute value.
     pub correction: [u16; 64],
-    /// To be multiplied with the sum; 16 bits are dropped.
+    /// Multiplied with the sum; 16 bits are dropped.
     pub reciprocal: [u16; 64],
-    /// To be multiplied with the rest; 16 more bits are dropped.
+    /// Multiplied with the rest; 16 more bits are dropped.
     pub scale: [u16; 64],
-    /// Whether they differ from those of the source, so that coefficients are quantized anew.
+    /// Whether they differ from the source's divisors, which requantizes coefficients.
     pub are_new: bool,
 }
 
-/// The codes of a picture: for DC and for AC coefficients, in the first component and in the
-/// others, for each symbol its code, and from bit 16 on the length of that.
+/// The codes of a picture: for DC and for AC, in the first component and in the others.
+///
+/// Each symbol has its code, and from bit 16 on the code's length.
 pub type Codebook = [[[u32; 256]; 2]; 2];
 
 impl BaselineOutput {
-    /// Plans the output of a picture in this quality, with new samples of the first component and
-    /// the coefficients of the others, unless it is for the CPU.
+    /// Plans the output of a picture in this quality.
+    ///
+    /// It has new samples of the first component and the coefficients of the others. `None` if the
+    /// picture is for the CPU.
     pub fn new(picture: &BaselinePicture<'_>, quality: JpegQuality) -> Option<Self> {
         let (luma, others) = picture.components.split_first()?;
         // The reader only keeps coefficients that come row by row.
@@ -85,8 +91,10 @@ impl BaselineOutput {
         Some(Self { divisors, sample_step: sample::step(height), header })
     }
 
-    /// Makes codes from the counts of the sample: for DC and for AC coefficients, in the first
-    /// component and in the others. Returns them, and all bytes before the entropy-coded data.
+    /// Makes codes from the counts of the sample.
+    ///
+    /// They are for DC and for AC coefficients, in the first component and in the others. Returns
+    /// them, and all bytes before the entropy-coded data.
     pub fn codes(&self, counted: &Codebook) -> (Codebook, Vec<u8>) {
         let codes = codes_of_sample(counted);
         let entry = |(code, length): (u32, u32)| length << 16 | code;

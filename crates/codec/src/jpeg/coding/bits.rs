@@ -6,8 +6,10 @@ pub(super) const RST0: u8 = 0xd0;
 /// Zero bytes after the data of a [`BitReader`].
 const PADDING: usize = 8;
 
-/// Finds the end of entropy-coded data. Returns their length in bytes up to the next marker, stuffing included; that marker; and what
-/// follows it. `None` if there is no marker, or if fill bytes are not followed by one (T.81, B.1.1.2).
+/// Finds the end of entropy-coded data.
+///
+/// Returns their length in bytes up to the next marker, including stuffing; that marker; and the
+/// rest. `None` if there is no marker, or if fill bytes are not followed by one (T.81, B.1.1.2).
 pub(super) fn end_of_data(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
     let mut ends = memchr::memchr_iter(0xff, bytes);
     let end = ends.find(|at| bytes.get(at + 1).is_some_and(|&next| next != 0))?;
@@ -16,8 +18,9 @@ pub(super) fn end_of_data(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
     (marker != 0).then_some((end, marker, behind))
 }
 
-/// Copies entropy-coded data, up to the end that [`end_of_data`] finds, without their stuffing, and pads them for [`BitReader`]. `None`
-/// if there is not enough memory.
+/// Copies entropy-coded data without their stuffing, and pads them for [`BitReader`].
+///
+/// They end where [`end_of_data`] finds their end. `None` if there is not enough memory.
 pub(super) fn unstuff(mut stuffed: &[u8], data: &mut Vec<u8>) -> Option<()> {
     data.clear();
     data.try_reserve_exact(stuffed.len() + PADDING).ok()?;
@@ -30,14 +33,15 @@ pub(super) fn unstuff(mut stuffed: &[u8], data: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Reads bits from data that [`unstuff`] has prepared. Zeros follow the end of the data; [`BitReader::finish`] checks that none of them
-/// were taken.
+/// Reads bits from data that [`unstuff`] has prepared.
+///
+/// Zeros follow the end of the data; [`BitReader::finish`] checks that these were not taken.
 pub(super) struct BitReader<'a> {
     data: &'a [u8],
     at: usize,
     /// The next bits, starting with the most significant one.
     buffer: u64,
-    /// How many bits of the buffer count as filled; there may be more.
+    /// The number of bits of the buffer that count as filled; there may be more.
     held: u32,
 }
 
@@ -83,7 +87,9 @@ impl<'a> BitReader<'a> {
         taken
     }
 
-    /// Checks that the data have been read into their last byte, and not beyond it: `None` otherwise.
+    /// Checks that the data have been read into their last byte, and not beyond it.
+    ///
+    /// `None` otherwise.
     pub(super) fn finish(&self) -> Option<()> {
         let taken = self.at * 8 - self.held as usize;
         self.length().checked_sub(taken).filter(|left| *left < 8).map(|_| ())
@@ -94,7 +100,7 @@ impl<'a> BitReader<'a> {
 struct Pending {
     /// The pending bits, fewer than 64, are the lowest; those above them are arbitrary.
     bits: u64,
-    /// How many more bits complete a word.
+    /// The number of bits that complete a word.
     room: u32,
 }
 
@@ -105,7 +111,9 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Appends the lowest `count` bits of `bits`, at most 32; the other bits must be zero. Passes a word that is completed to `write`.
+    /// Appends the lowest `count` bits of `bits`, at most 32; the other bits must be zero.
+    ///
+    /// Passes a completed word to `write`.
     #[inline(always)]
     fn put(&mut self, bits: u32, count: u32, write: impl FnOnce(u64)) {
         if count < self.room {
@@ -141,7 +149,7 @@ impl<'a> BitWriter<'a> {
         Self { out, pending: Pending::default(), restarts: 0 }
     }
 
-    /// Appends what a [`BitCollector`] has collected, with restart markers between its intervals.
+    /// Appends the bits of a [`BitCollector`], with restart markers between its intervals.
     pub(super) fn append(&mut self, collected: &BitCollector) {
         let mut first = 0;
         for (number, &(end, bits)) in collected.intervals.iter().enumerate() {
@@ -187,22 +195,27 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Collects bits that will be appended to a file at a bit position that is not known yet.
+/// Collects bits to be appended to a file at a bit position that is not known yet.
 #[derive(Default)]
 pub(super) struct BitCollector {
-    /// The bytes collected, up to `at`, and then spare room.
+    /// The bytes collected, up to `at`, followed by spare room.
     bytes: Vec<u8>,
     /// The number of whole bytes collected.
     at: usize,
     /// The bits that follow the whole bytes are the lowest; those above them are arbitrary.
     pending: u64,
-    /// How many bits follow the whole bytes: fewer than 8.
+    /// The number of bits after the whole bytes: fewer than 8.
     held: u32,
-    /// For each finished interval, which begins at a new byte: the index of its last, incomplete byte and the number of bits in that.
+    /// For each finished interval, the index of its last byte and the number of bits in it.
+    ///
+    /// An interval begins at a new byte; its last one is incomplete.
     intervals: Vec<(usize, u32)>,
 }
 
-/// Bytes that are enough for a block: 64 symbols with their values, of at most 32 bits each, and the word that is written beyond them.
+/// Bytes that are enough for a block.
+///
+/// It may have 64 symbols with their values, of at most 32 bits each, and the word written beyond
+/// them.
 const BLOCK_ROOM: usize = 64 * 4 + 8;
 
 impl BitCollector {
@@ -211,7 +224,9 @@ impl BitCollector {
         self.intervals.clear();
     }
 
-    /// Appends the bits of a block, which `put_bits` puts. `None` if there is no memory for them.
+    /// Appends the bits of a block, written by `put_bits`.
+    ///
+    /// `None` if there is no memory for them.
     #[inline(always)]
     pub(super) fn block(&mut self, put_bits: impl FnOnce(&mut BlockBits<'_>)) -> Option<()> {
         if self.bytes.len() < self.at + BLOCK_ROOM {
@@ -233,7 +248,9 @@ impl BitCollector {
         Some(())
     }
 
-    /// Ends a restart interval. Once the last one has ended, the bits can be appended to a file.
+    /// Ends a restart interval.
+    ///
+    /// Once the last one has ended, the bits can be appended to a file.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         self.intervals.push((self.at, self.held));
@@ -241,8 +258,10 @@ impl BitCollector {
     }
 }
 
-/// Collects the bits of a block. Each put writes a whole word after the last whole byte, over the end of the word before, which needs no
-/// branches. Everything but the room can stay in registers.
+/// Collects the bits of a block.
+///
+/// Each put writes a whole word after the last whole byte, over the end of the word before, which
+/// needs no branches. Everything but the room can stay in registers.
 pub(super) struct BlockBits<'a> {
     room: &'a mut [u8; BLOCK_ROOM],
     at: usize,
@@ -274,7 +293,9 @@ fn write_word(out: &mut Vec<u8>, word: u64) {
     }
 }
 
-/// Writes bytes with stuffing. It is no method of [`BitWriter`], so that the writer's fields can stay in registers.
+/// Writes bytes with stuffing.
+///
+/// It is not a method of [`BitWriter`], to let the writer's fields stay in registers.
 #[cold]
 fn write_stuffed(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {

@@ -10,24 +10,30 @@ use crate::jpeg::{BLOCK, PlaneSize};
 /// The largest AC coefficient that baseline codes can express (T.81, table F.2).
 const MAX_AC: i16 = 1023;
 
-/// The DC coefficients that 8-bit samples can have, all of whose differences have codes (table F.1).
+/// The DC coefficients that 8-bit samples can have.
+///
+/// All of their differences have codes (table F.1).
 const DC_RANGE: RangeInclusive<i16> = -MAX_AC - 1..=MAX_AC;
 
-/// The coefficients of a component. The nonzero ones, a fraction of all, are stored contiguously, so that writing a scan gets at them
-/// quickly.
+/// The coefficients of a component.
+///
+/// The nonzero ones, a fraction of all, are stored contiguously for quick access when a scan is
+/// written.
 #[derive(Debug)]
 pub(in crate::jpeg) struct Coefficients {
     /// Blocks in a row.
     across: usize,
     dc: Vec<i16>,
-    /// For every block, a mask whose bit `k` is set if AC coefficient `k` is not zero.
+    /// A mask for every block: bit `k` is set if AC coefficient `k` is not zero.
     nonzero: Vec<u64>,
     /// The nonzero AC coefficients.
     ac: Vec<i16>,
 }
 
 impl Coefficients {
-    /// Makes an empty list of blocks, with room for those of a plane. `None` if there is no memory for it.
+    /// Makes an empty list of blocks, with room for those of a plane.
+    ///
+    /// `None` if there is no memory for it.
     pub(super) fn with_room(size: PlaneSize) -> Option<Self> {
         let (across, down) = (size.width.div_ceil(BLOCK), size.rows.div_ceil(BLOCK));
         let mut room = Self::of_rows(across);
@@ -41,7 +47,9 @@ impl Coefficients {
         Self { across, dc: Vec::new(), nonzero: Vec::new(), ac: Vec::new() }
     }
 
-    /// Returns the bytes of memory in use. Memory that was only reserved does not count: it has never been touched.
+    /// Returns the bytes of memory in use.
+    ///
+    /// Memory that was only reserved does not count: it has never been touched.
     pub(in crate::jpeg) fn heap_bytes(&self) -> u64 {
         let small = self.dc.len() + self.ac.len();
         (small * size_of::<i16>() + self.nonzero.len() * size_of::<u64>()) as u64
@@ -58,7 +66,9 @@ impl Coefficients {
         self.ac.clear();
     }
 
-    /// Appends a block, requantized if there is a requantizer. `None` if baseline codes cannot express it, or if memory runs out.
+    /// Appends a block, requantized if there is a requantizer.
+    ///
+    /// `None` if baseline codes cannot express it, or if memory runs out.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
@@ -89,7 +99,9 @@ impl Coefficients {
         self.nonzero.push(nonzero);
     }
 
-    /// Transforms and quantizes a row of blocks, appends it and returns it. `None` if memory runs out.
+    /// Transforms and quantizes a row of blocks, appends it and returns it.
+    ///
+    /// `None` if memory runs out.
     #[inline(always)]
     pub(super) fn transform(
         &mut self,
@@ -138,7 +150,7 @@ impl<'a> Blocks<'a> {
         Self { dc, nonzero, ac }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of blocks.
     pub(super) fn len(&self) -> usize {
         self.dc.len()
     }
@@ -165,7 +177,7 @@ impl<'a> Iterator for Blocks<'a> {
 /// Requantizes coefficients directly, without going through samples.
 #[derive(Debug)]
 pub(super) struct Requantizer {
-    /// The divisors that they were quantized by, in zigzag order.
+    /// The divisors of the source, in zigzag order.
     from: QuantTable,
     to: Quantizer,
 }
@@ -176,8 +188,10 @@ impl Requantizer {
     }
 }
 
-/// Appends the values of a block that have a bit in `which`, in order; there must be room for them. Always copies four at a time, since
-/// mispredicting how many there are takes longer than copying too many.
+/// Appends the values of a block that have a bit in `which`, in order.
+///
+/// There must be room for them. Always copies four at a time, since mispredicting their number
+/// takes longer than copying too many.
 #[inline(always)]
 fn append_chosen(values: &Block, mut which: u64, to: &mut Vec<i16>) {
     let length = to.len() + which.count_ones() as usize;
@@ -192,8 +206,9 @@ fn append_chosen(values: &Block, mut which: u64, to: &mut Vec<i16>) {
     to.truncate(length);
 }
 
-/// Returns the samples of two adjacent blocks, from column `x` of a band on. Beyond the band its edge is repeated, which takes the fewest
-/// bits.
+/// Returns the samples of two adjacent blocks, from column `x` of a band on.
+///
+/// Beyond the band its edge is repeated, which takes the fewest bits.
 #[inline(always)]
 pub(super) fn samples_of_blocks(band: &[u8], width: usize, x: usize) -> [[u8; 2 * BLOCK]; BLOCK] {
     let mut samples = [[0; 2 * BLOCK]; BLOCK];

@@ -1,4 +1,4 @@
-//! What happens to the blocks that are read.
+//! The destinations of the blocks that are read.
 
 use super::coefficients::{Coefficients, Quantized, Requantizer};
 use super::dct::{self, Excess};
@@ -6,20 +6,22 @@ use super::{Block, ZIGZAG, natural, vectorized};
 use crate::jpeg::libjpeg::{MAX_QUANT, Plane, QuantTable};
 use crate::jpeg::{BLOCK, PlaneSize};
 
-/// What is wanted of chroma components without planes to decode into.
+/// The output for chroma components without planes to decode into.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::jpeg) enum Rest<'t> {
     Nothing,
-    /// Their coefficients: requantized with these tables, one per component of the picture, or else as they are.
+    /// Their coefficients, requantized with these tables, one per component of the picture.
+    ///
+    /// Without tables they stay as they are.
     Coefficients(Option<&'t [QuantTable]>),
 }
 
-/// What is wanted of one component.
+/// The output for one component.
 pub(super) enum ComponentOutput<'a> {
     Nothing,
     Samples(Box<Samples<'a>>),
     Coefficients(Coefficients, Option<Box<Requantizer>>),
-    /// All coefficients as they are, whatever their range.
+    /// All coefficients as they are, in any range.
     Blocks(BlockGrid),
 }
 
@@ -30,7 +32,9 @@ pub(super) struct BlockGrid {
 }
 
 impl<'a> ComponentOutput<'a> {
-    /// Wants samples, in `plane`, of a component of `size`, which may be larger. `divisors` are in zigzag order.
+    /// Makes an output of samples, in `plane`, for a component of `size`, which may be larger.
+    ///
+    /// `divisors` are in zigzag order.
     pub(super) fn samples(
         plane: &'a mut Plane<&mut [u8]>,
         size: PlaneSize,
@@ -41,8 +45,10 @@ impl<'a> ComponentOutput<'a> {
         Self::Samples(Box::new(Samples { plane, divisors, excess: Excess::default(), waiting: None }))
     }
 
-    /// Wants what `rest` asks of a component of `size`, quantized with `from`, in zigzag order. `None` if there is no memory for it, or if
-    /// its divisors could not be written back as they are.
+    /// Makes the output that `rest` requests for a component of `size`.
+    ///
+    /// It is quantized with `from`, in zigzag order. `None` if there is no memory for it, or if its
+    /// divisors could not be written back as they are.
     pub(super) fn of_rest(
         rest: Rest<'_>,
         component: usize,
@@ -58,8 +64,11 @@ impl<'a> ComponentOutput<'a> {
         Some(Self::Coefficients(Coefficients::with_room(size)?, requantizer))
     }
 
-    /// Takes the block at this column and row: in any order for samples, but row by row for coefficients. Values of `block` without a bit
-    /// in `nonzero` are zero, and so is its first one. `None` if the block is a case for libjpeg, or if memory runs out.
+    /// Takes the block at this column and row.
+    ///
+    /// The order is arbitrary for samples, but row by row for coefficients. Values of `block`
+    /// without a bit in `nonzero` are zero, and its first one is too. `None` if the block is a case
+    /// for libjpeg, or if memory runs out.
     #[inline(always)]
     pub(super) fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) -> Option<()> {
         match self {
@@ -71,7 +80,9 @@ impl<'a> ComponentOutput<'a> {
         Some(())
     }
 
-    /// Returns the coefficients, if they were wanted. `None` if the component is a case for libjpeg.
+    /// Returns the coefficients, if they were requested.
+    ///
+    /// `None` if the component is a case for libjpeg.
     pub(super) fn finish(self) -> Option<Option<Coefficients>> {
         match self {
             Self::Nothing | Self::Blocks(_) => Some(None),
@@ -82,7 +93,9 @@ impl<'a> ComponentOutput<'a> {
 }
 
 impl Coefficients {
-    /// Transforms the blocks back, which were quantized by this table, and calls `take` with each row of samples, from the top.
+    /// Transforms blocks back, and calls `take` with each row of samples, from the top.
+    ///
+    /// The blocks were quantized by this table.
     pub(in crate::jpeg) fn for_each_row(&self, table: &QuantTable, mut take: impl FnMut(&[u8])) {
         let divisors = ZIGZAG.map(|place| table[usize::from(place)]);
         let size = PlaneSize { width: self.across() * BLOCK, rows: BLOCK };
@@ -99,15 +112,19 @@ impl Coefficients {
                     }
                 },
             );
-            // What is too large for libjpeg is not shown exactly.
+            // Samples of values too large for libjpeg are inexact.
             output.finish();
             samples.chunks_exact(size.width).for_each(&mut take);
         }
     }
 
-    /// Returns whether the blocks, which were quantized by this table, can become samples and be quantized anew here as libjpeg would.
+    /// Returns whether the blocks can become samples and be requantized here as libjpeg would.
+    ///
+    /// They were quantized by this table.
     pub(in crate::jpeg) fn are_usual(&self, table: &QuantTable) -> bool {
-        /// The sum of a block's values up to which no step of the transform exceeds 14 bits: 2^14 / (4 * 1.39), rounded down to a power of 2.
+        /// The sum of a block's values up to which no step of the transform exceeds 14 bits.
+        ///
+        /// It is 2^14 / (4 * 1.39), rounded down to a power of 2.
         const SMALL: u64 = 1 << 11;
         let divisors = ZIGZAG.map(|place| table[usize::from(place)]);
         let most = divisors[1..].iter().map(|&by| u64::from(by)).max().unwrap_or(0);
@@ -135,7 +152,9 @@ impl Coefficients {
         !excess.found()
     }
 
-    /// Returns the mean of each block, row by row, which were quantized by this table.
+    /// Returns the mean of each block, row by row.
+    ///
+    /// The blocks were quantized by this table.
     pub(in crate::jpeg) fn block_means(&self, table: &QuantTable) -> Vec<u16> {
         let mut excess = Excess::default();
         let mean = |(dc, ..): Quantized<'_>| dct::inverse_flat(dc, table, &mut excess)[0][0].into();
@@ -143,7 +162,7 @@ impl Coefficients {
     }
 }
 
-/// Returns a block with these values where the mask has bits.
+/// Returns a block with these values at the bits of the mask.
 #[inline(always)]
 pub(super) fn whole_block(nonzero: u64, values: &[i16]) -> Block {
     let (mut block, mut left) = ([0; 64], nonzero);
@@ -155,7 +174,9 @@ pub(super) fn whole_block(nonzero: u64, values: &[i16]) -> Block {
 }
 
 impl BlockGrid {
-    /// Makes so many blocks of zeros, across and down. `None` if there is no memory for them.
+    /// Makes a grid of zero blocks, across and down.
+    ///
+    /// `None` if there is no memory for them.
     pub(super) fn new((across, down): (usize, usize)) -> Option<Self> {
         let mut blocks = Vec::new();
         blocks.try_reserve_exact(across * down).ok()?;
@@ -203,7 +224,9 @@ impl Samples<'_> {
         }
     }
 
-    /// Transforms a block that is left over. `None` if the component is a case for libjpeg.
+    /// Transforms a single remaining block.
+    ///
+    /// `None` if the component is a case for libjpeg.
     fn finish(mut self) -> Option<()> {
         if let Some(Waiting { place, dc, block }) = self.waiting.take() {
             let [samples, _] = dct::inverse([(dc, &block); 2], self.divisors, &mut self.excess);
@@ -213,7 +236,7 @@ impl Samples<'_> {
     }
 }
 
-/// Copies the samples of a block into a plane, without those that are beyond its edges.
+/// Copies the samples of a block into a plane, except for those beyond its edges.
 #[inline(always)]
 fn put(plane: &mut Plane<&mut [u8]>, (x, y): (usize, usize), samples: &[[u8; BLOCK]; BLOCK]) {
     let (left, width) = (x * BLOCK, plane.width);
@@ -244,7 +267,7 @@ mod tests {
             all.are_usual(&[divisor; 64])
         };
         assert!(of(0, 0, 255) && of(-1000, 1, 1) && of(120, 10, 2));
-        // More than libjpeg has room for in the first pass, and than can be quantized anew.
+        // More than libjpeg's range in the first pass, and more than can be requantized.
         assert!(!of(0, 600, 6) && !of(1000, 0, 5));
     }
 }

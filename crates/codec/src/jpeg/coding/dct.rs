@@ -1,7 +1,11 @@
-//! The discrete cosine transform of 8x8 samples and its inverse, in the integer arithmetic of libjpeg's `jfdctint.c` and `jidctint.c`: the
-//! algorithm of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989).
+//! The discrete cosine transform of 8x8 samples and its inverse.
 //!
-//! This file has portable Rust code; [`avx2`] does the same with vectors of 16-bit values, bit-identically where 16 bits are enough.
+//! The integer arithmetic is that of libjpeg's `jfdctint.c` and `jidctint.c`: the algorithm of C.
+//! Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11
+//! multiplications" (ICASSP 1989).
+//!
+//! This file has portable Rust code; [`avx2`] does the same with vectors of 16-bit values,
+//! bit-identically where 16 bits are enough.
 
 use super::{Block, ZIGZAG};
 use crate::jpeg::libjpeg::QuantTable;
@@ -41,17 +45,20 @@ const fn times(value: i32, constant: i32) -> i32 {
     value.wrapping_mul(constant)
 }
 
-/// The number of bits that libjpeg has room for in a dequantized coefficient, besides its sign.
+/// The number of bits that libjpeg has for a dequantized coefficient, without its sign.
 const ROOM_BITS: u32 = 14;
 
-/// The number of bits that the dequantized coefficients of real pictures have, besides their sign, with a wide margin. Multiplied by 8,
-/// they still fit into 16 bits.
+/// The number of bits of dequantized coefficients in real pictures, without their sign.
+///
+/// It has a wide margin. Multiplied by 8, they still fit into 16 bits.
 const USUAL_BITS: u32 = 12;
 
-/// What those coefficients are below.
+/// The bound of those coefficients.
 pub(super) const USUAL: u64 = 1 << USUAL_BITS;
 
-/// Detects values that are too large for libjpeg, whose vectors have 16 bits, of which no picture needs more than 15.
+/// Detects values that are too large for libjpeg.
+///
+/// Its vectors have 16 bits; pictures need at most 15.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Excess(u32);
 
@@ -139,16 +146,23 @@ fn inverse_pass<const SHIFT: u32>(from: &Matrix) -> Matrix {
     to
 }
 
-/// Divides the coefficients that [`forward`] computes, rounding half away from zero. Like libjpeg's vector code, it uses 16-bit
-/// multiplications that are exact for dividends up to 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005).
+/// Divides the coefficients that [`forward`] computes, rounding half away from zero.
+///
+/// Like libjpeg's vector code, it uses 16-bit multiplications that are exact for dividends up to
+/// 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005).
 #[derive(Clone, Debug)]
 pub(super) struct Quantizer {
     // All in zigzag order.
     /// Half of the divisor, plus 1 where the reciprocal was rounded down.
     correction: Row,
-    /// A power of two divided by the divisor. The power is such that this has 16 bits.
+    /// A power of two divided by the divisor.
+    ///
+    /// The power makes the quotient 16 bits long.
     reciprocal: Row,
-    /// 2^32 divided by that power. The multiplication by the reciprocal drops 16 bits; that by this number drops the rest of the power.
+    /// 2^32 divided by that power.
+    ///
+    /// The multiplication by the reciprocal drops 16 bits; the one by this number drops the rest of
+    /// the power.
     scale: Row,
 }
 
@@ -176,7 +190,9 @@ impl Quantizer {
         quantizer
     }
 
-    /// Returns the numbers that [`Quantizer::divide`] uses, each in zigzag order: corrections, reciprocals and scales.
+    /// Returns the numbers that [`Quantizer::divide`] uses, each in zigzag order.
+    ///
+    /// They are corrections, reciprocals and scales.
     pub(super) fn parts(&self) -> [Row; 3] {
         [self.correction, self.reciprocal, self.scale]
     }
@@ -190,7 +206,9 @@ impl Quantizer {
         if value < 0 { -whole } else { whole }
     }
 
-    /// Requantizes a coefficient that was quantized by `from`. `None` if it is larger than in any real picture.
+    /// Requantizes a coefficient that was quantized by `from`.
+    ///
+    /// `None` if it is larger than in any real picture.
     #[inline(always)]
     pub(super) fn requantize(&self, k: usize, value: i16, from: u16) -> Option<i32> {
         let product = i32::from(value) * i32::from(from);
@@ -225,7 +243,9 @@ fn masked(block: Block) -> Masked {
     (bits & !1, block)
 }
 
-/// Transforms the columns. The first pass adds [`PASS_BITS`] fractional bits, and the second drops them.
+/// Transforms the columns.
+///
+/// The first pass adds [`PASS_BITS`] fractional bits, and the second drops them.
 #[inline(always)]
 fn forward_pass<const FIRST: bool>(from: &Matrix) -> Matrix {
     let shift = if FIRST { CONSTANT_BITS - PASS_BITS } else { CONSTANT_BITS + PASS_BITS };

@@ -1,5 +1,8 @@
-//! Pictures that neither the coder for samples of 8 bits nor libjpeg reads: lossless ones (T.81, annex H), of 2 to 16 bits, and sequential ones
-//! of 12 bits (F.2). They are rare, so this is short rather than fast. Samples of 12 bits are those that libjpeg-turbo decodes.
+//! Pictures for neither the coder for samples of 8 bits nor libjpeg.
+//!
+//! They are lossless ones (T.81, annex H), of 2 to 16 bits, and sequential ones of 12 bits (F.2).
+//! They are rare; the code is therefore short rather than fast. Samples of 12 bits are identical to
+//! libjpeg-turbo's.
 
 use super::bits::BitReader;
 use super::huffman::Codes;
@@ -24,9 +27,9 @@ pub(in crate::jpeg) struct Planes {
 struct Samples {
     /// The width of a row in memory.
     stride: usize,
-    /// How many samples of a row, and how many rows, belong to the picture.
+    /// The number of samples of a row, and of rows, within the picture.
     size: (usize, usize),
-    /// How many pixels across and down share a sample.
+    /// The number of pixels across and down that share a sample.
     shared: (usize, usize),
     samples: Vec<u16>,
 }
@@ -36,11 +39,11 @@ pub(in crate::jpeg) fn heap_bytes(sizes: impl Iterator<Item = PlaneSize>) -> u64
     sizes.map(|size| 2 * size.bytes() as u64).sum()
 }
 
-/// Why a picture could not be read.
+/// The reason why a picture could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jpeg) enum Trouble {
     Damaged,
-    /// Components whose samples are not shared by the same whole number of pixels everywhere, or mixed otherwise.
+    /// Components with samples not shared by a constant whole number of pixels, or otherwise mixed.
     Irregular,
     OutOfMemory,
 }
@@ -132,7 +135,7 @@ impl Reader {
         Some(())
     }
 
-    /// Reads a scan; returns what follows it.
+    /// Reads a scan; returns the data after it.
     fn scan<'b>(&mut self, header: &[u8], data: &'b [u8]) -> Result<&'b [u8], Trouble> {
         let frame = self.frame.as_ref().ok_or(Trouble::Damaged)?;
         let (&count, rest) = header.split_first().ok_or(Trouble::Damaged)?;
@@ -150,7 +153,8 @@ impl Reader {
         if !(1..=4).contains(&parts.len()) {
             return Err(Trouble::Damaged);
         }
-        // What selects coefficients means nothing in a sequential scan, and some programs leave it empty.
+        // The selection of coefficients has no meaning in a sequential scan, and some programs
+        // leave it empty.
         let behind = match (frame.lossless, first) {
             (true, 1..=7) if bits < frame.bits => self.read_differences(&parts, first, bits, data)?,
             (true, _) => None,
@@ -159,7 +163,9 @@ impl Reader {
         behind.ok_or(Trouble::Damaged)
     }
 
-    /// Reads a scan of differences to what `predictor` makes of the samples around; the lowest `shift` bits are missing.
+    /// Reads a scan of differences from the predictions of `predictor`.
+    ///
+    /// The lowest `shift` bits are missing.
     fn read_differences<'b>(
         &mut self,
         parts: &[Part],
@@ -177,7 +183,8 @@ impl Reader {
         let codes: Option<Vec<_>> = parts.iter().map(|part| codes.dc.get(part.dc)?.as_ref()).collect();
         let Some(codes) = codes else { return Ok(None) };
         let behind = read_intervals(data, *interval, width * height, |mut bits, pixels| {
-            // The bit reader returns endless zeros after the data. A difference takes at least one bit.
+            // The bit reader returns endless zeros after the data. A difference takes at least one
+            // bit.
             if pixels.len().checked_mul(parts.len())? > bits.length() {
                 return None;
             }
@@ -271,7 +278,9 @@ impl Reader {
     }
 }
 
-/// Returns the prediction from the samples to the left, above, and above to the left (T.81, table H.1).
+/// Returns the prediction from the samples to the left, above, and above to the left.
+///
+/// See T.81, table H.1.
 fn predict(predictor: u8, left: i32, above: i32, corner: i32) -> i32 {
     match predictor {
         1 => left,
@@ -284,7 +293,9 @@ fn predict(predictor: u8, left: i32, above: i32, corner: i32) -> i32 {
     }
 }
 
-/// Reads the AC coefficients of a block whose DC coefficient is known; returns all in natural order, multiplied by their divisors.
+/// Reads the AC coefficients of a block with a known DC coefficient.
+///
+/// Returns all in natural order, multiplied by their divisors.
 fn read_block(
     bits: &mut BitReader<'_>,
     dc: i32,
@@ -316,7 +327,7 @@ fn read_block(
 }
 
 impl Samples {
-    /// Puts a block into its place, unless that is beyond the component.
+    /// Copies a block into its place, unless that is beyond the component.
     fn put(&mut self, x: usize, y: usize, block: &[u16; 64]) {
         if x * BLOCK >= self.stride {
             return;
@@ -331,7 +342,9 @@ impl Samples {
         &self.samples[y.min(self.size.1 - 1) * self.stride..][..self.size.0]
     }
 
-    /// Puts a row of pixels of this component into every `step`th sample of `row`, smoothed as libjpeg does it if samples are shared.
+    /// Writes a row of pixels of this component into every `step`th sample of `row`.
+    ///
+    /// Shared samples are smoothed as libjpeg does.
     fn spread(&self, y: usize, row: &mut [u16], step: usize) {
         let (across, down) = self.shared;
         let near = self.row(y / down);
@@ -364,7 +377,7 @@ impl Planes {
         (self.width, self.height, self.planes.len())
     }
 
-    /// Fills a row with the samples of pixels, converted from YCbCr to RGB if that is wanted.
+    /// Fills a row with the samples of pixels, converted from YCbCr to RGB if requested.
     pub(in crate::jpeg) fn row(&self, y: usize, ycbcr: bool, row: &mut [u16]) {
         let count = self.planes.len();
         for (plane, first) in self.planes.iter().zip(0..) {

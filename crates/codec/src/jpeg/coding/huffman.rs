@@ -11,13 +11,17 @@ const VALUED: u32 = 11;
 /// The length of the longest code, in bits.
 const LONGEST: usize = 16;
 
-/// The most bits of a difference between two DC coefficients in 8-bit baseline pictures (table F.1).
+/// The most bits of a difference between two DC coefficients.
+///
+/// It is for 8-bit baseline pictures (table F.1).
 const MAX_DC_BITS: u8 = 11;
 
 /// The most bits of an AC coefficient in these (table F.2).
 const MAX_AC_BITS: u8 = 10;
 
-/// The symbols without a coefficient (table F.2): the end of a block, and sixteen zeros. Decoders disagree on other symbols without bits.
+/// The symbols without a coefficient (table F.2): the end of a block, and sixteen zeros.
+///
+/// Decoders disagree on other symbols without bits.
 const NO_VALUE: [u8; 2] = [0x00, 0xf0];
 
 /// The Huffman codes of a picture, by their table numbers.
@@ -30,7 +34,9 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Takes the content of a DHT segment (T.81, B.2.4.2). `None` if it is invalid.
+    /// Takes the content of a DHT segment (T.81, B.2.4.2).
+    ///
+    /// `None` if it is invalid.
     pub(super) fn define(&mut self, mut content: &[u8]) -> Option<()> {
         while let Some((&which, rest)) = content.split_first() {
             let (counts, rest) = rest.split_first_chunk()?;
@@ -40,7 +46,7 @@ impl Codes {
             }
             let (symbols, rest) = rest.split_at_checked(symbols)?;
             let codes = match which >> 4 {
-                // Differences of samples have no more bits than that, those of DC coefficients one less.
+                // Differences of samples have at most 16 bits, those of DC coefficients one less.
                 0 if symbols.iter().all(|&size| size <= 16) => &mut self.dc,
                 1 => &mut self.ac,
                 _ => return None,
@@ -54,9 +60,11 @@ impl Codes {
 
 /// A complete description of a code (T.81, annex C).
 pub struct CanonicalCode<'c> {
-    /// By length: the least number of 16 bits that does not begin with a code of at most this length.
+    /// By length: a bound for the next 16 bits.
+    ///
+    /// It is the least number that does not begin with a code of at most this length.
     pub end: &'c [u32; LONGEST + 1],
-    /// By length: what has to be added to a code to get the index of its symbol.
+    /// By length: the distance from a code to the index of its symbol.
     pub place: &'c [i32; LONGEST + 1],
     /// All symbols, at most 256.
     pub symbols: &'c [u8],
@@ -65,7 +73,9 @@ pub struct CanonicalCode<'c> {
 /// A code with the tables for reading.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
-    /// By the next [`SHORT`] bits: the length of the code they begin with, in the upper byte, and its symbol; 0 for a longer code.
+    /// By the next [`SHORT`] bits: the code they begin with.
+    ///
+    /// Its length is in the upper byte, its symbol in the lower; 0 for a longer code.
     short: Box<[u16; 1 << SHORT]>,
     /// By the next [`VALUED`] bits: the symbol and value they begin with.
     valued: Box<[Valued; 1 << VALUED]>,
@@ -77,7 +87,9 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Makes a decoder from the number of codes of each length, from 1 to 16, and their symbols. `None` if no such code is possible.
+    /// Makes a decoder from the number of codes of each length, from 1 to 16, and their symbols.
+    ///
+    /// `None` if no such code is possible.
     pub(super) fn new(counts: &[u8; LONGEST], symbols: &[u8]) -> Option<Self> {
         let mut short = Box::new([0; 1 << SHORT]);
         let mut valued = Box::new([Valued(0); 1 << VALUED]);
@@ -104,7 +116,9 @@ impl Decoder {
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
     }
 
-    /// Returns whether all its symbols are those of differences of DC coefficients in 8-bit baseline pictures.
+    /// Returns whether all its symbols are those of differences of DC coefficients.
+    ///
+    /// They are for 8-bit baseline pictures.
     pub(super) fn is_of_baseline_dc(&self) -> bool {
         self.symbols.iter().all(|&size| size <= MAX_DC_BITS)
     }
@@ -122,13 +136,17 @@ impl Decoder {
         CanonicalCode { end: &self.end, place: &self.place, symbols: &self.symbols }
     }
 
-    /// Returns the length of the code that these [`SHORT`] bits begin with, and its symbol. `None` if they do not hold a whole code.
+    /// Returns the length of the code that these [`SHORT`] bits begin with, and its symbol.
+    ///
+    /// `None` if they do not hold a whole code.
     pub(super) fn first(&self, bits: u32) -> Option<(u8, u8)> {
         let entry = self.short[bits as usize];
         (entry > 0).then_some(((entry >> 8) as u8, entry as u8))
     }
 
-    /// Takes a symbol. At least 16 bits must be in the buffer. `None` if they do not begin with a code.
+    /// Takes a symbol. At least 16 bits must be in the buffer.
+    ///
+    /// `None` if they do not begin with a code.
     #[inline(always)]
     pub(super) fn take(&self, bits: &mut BitReader<'_>) -> Option<u8> {
         let mut entry = self.short[bits.peek(SHORT) as usize];
@@ -139,8 +157,10 @@ impl Decoder {
         Some(entry as u8)
     }
 
-    /// Takes a symbol with its value, and returns the number of zeros before the value, and the value. `None` if the symbol has no value,
-    /// or if both are too long for one step.
+    /// Takes a symbol with its value.
+    ///
+    /// Returns the number of zeros before the value, and the value. `None` if the symbol has no
+    /// value, or if both are too long for one step.
     #[inline(always)]
     pub(super) fn take_valued(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
         let entry = self.valued[bits.peek(VALUED) as usize];
@@ -151,7 +171,9 @@ impl Decoder {
         Some((entry.zeros(), entry.value()))
     }
 
-    /// Like [`Decoder::take_valued`], but also takes the end of a sequential block, as [`Valued::END`] zeros.
+    /// Like [`Decoder::take_valued`], but also takes the end of a sequential block.
+    ///
+    /// The end is returned as [`Valued::END`] zeros.
     #[inline(always)]
     pub(super) fn take_valued_or_end(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
         let entry = self.valued[bits.peek(VALUED) as usize];
@@ -162,7 +184,9 @@ impl Decoder {
         Some((entry.zeros(), entry.value()))
     }
 
-    /// Finds the code of more than [`SHORT`] bits that these 16 bits begin with; returns it as an entry of `short`.
+    /// Finds the code of more than [`SHORT`] bits that these 16 bits begin with.
+    ///
+    /// Returns it as an entry of `short`.
     #[cold]
     fn long(&self, next: u32) -> Option<u16> {
         let length = (SHORT as usize + 1..=LONGEST).find(|&length| next < self.end[length])?;
@@ -172,14 +196,19 @@ impl Decoder {
     }
 }
 
-/// Returns the entries of a table whose indices begin with a code, followed by `spare` bits. `None` if they are beyond the table.
+/// Returns the entries of a table with indices that begin with a code.
+///
+/// `spare` bits follow the code. `None` if they are beyond the table.
 fn beginning_with<T>(code: u32, spare: u32, table: &mut [T]) -> Option<&mut [T]> {
     let first = (code << spare) as usize;
     table.get_mut(first..first + (1 << spare))
 }
 
-/// A symbol and its value: in the lowest byte the number of bits of both, in the next the zeros before the value, and above them the value.
-/// For the end of a block, [`Valued::END`] zeros and no value. 0 for other symbols without a value, and if both are too long.
+/// A symbol and its value.
+///
+/// The lowest byte has the number of bits of both, the next the zeros before the value, and the
+/// bits above have the value. For the end of a block, it has [`Valued::END`] zeros and no value. It
+/// is 0 for other symbols without a value, and if both are too long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Valued(u32);
 
@@ -222,14 +251,16 @@ impl Valued {
     }
 }
 
-/// Returns the value that `size` bits stand for: a negative one if the first bit is 0 (EXTEND in T.81, F.2.2.1).
+/// Returns the value of `size` bits: a negative one if the first bit is 0.
+///
+/// This is EXTEND in T.81, F.2.2.1.
 #[inline(always)]
 pub(super) fn extended(bits: u32, size: u32) -> i32 {
     let value = bits as i32;
     if value >> size.saturating_sub(1) == 0 { value - (1 << size) + 1 } else { value }
 }
 
-/// Returns the bits that stand for a value, and their number (T.81, F.1.2.1).
+/// Returns the bits of a value, and their number (T.81, F.1.2.1).
 #[inline(always)]
 pub(super) fn coded(value: i32) -> (u32, u32) {
     let size = 32 - value.unsigned_abs().leading_zeros();
@@ -240,7 +271,7 @@ pub(super) fn coded(value: i32) -> (u32, u32) {
 /// A code for writing.
 #[derive(Debug)]
 pub(super) struct Encoder {
-    /// By symbol: its code and the length of that.
+    /// By symbol: its code and the code's length.
     codes: [(u16, u8); 256],
     counts: [u8; LONGEST],
     symbols: Vec<u8>,
@@ -252,7 +283,8 @@ impl Encoder {
         let mut symbols: Vec<u8> = (0..=255).filter(|&s| frequencies[usize::from(s)] > 0).collect();
         symbols.sort_by_key(|&symbol| std::cmp::Reverse(frequencies[usize::from(symbol)]));
         let rarest_first = symbols.iter().rev().map(|&symbol| u64::from(frequencies[usize::from(symbol)]));
-        // An additional symbol, the rarest of all, reserves the code of all ones, which must not be used (T.81, C.2).
+        // An additional symbol, the rarest of all, reserves the code of all ones, which must not be
+        // used (T.81, C.2).
         let counts = limit(lengths(std::iter::once(0).chain(rarest_first).collect()));
         let mut codes = [(0, 0); 256];
         let (mut code, mut next) = (0, symbols.iter());
@@ -273,8 +305,10 @@ impl Encoder {
         (u32::from(code), u32::from(length))
     }
 
-    /// Returns the code for a value after fewer than 16 zeros, followed by the value's bits, and their total number of bits. For the
-    /// difference of two DC coefficients, `zeros` is 0.
+    /// Returns the code for a value after fewer than 16 zeros, followed by the value's bits.
+    ///
+    /// The second number is their total number of bits. For the difference of two DC coefficients,
+    /// `zeros` is 0.
     #[inline(always)]
     pub(super) fn valued(&self, zeros: u32, value: i32) -> (u32, u32) {
         let (bits, size) = coded(value);
@@ -288,7 +322,9 @@ impl Encoder {
     }
 }
 
-/// A code for writing AC coefficients. For small values, the code and the value's bits are looked up in one step.
+/// A code for writing AC coefficients.
+///
+/// For small values, the code and the value's bits are looked up in one step.
 #[derive(Debug)]
 pub(super) struct AcEncoder {
     encoder: Encoder,
@@ -332,13 +368,18 @@ impl AcEncoder {
     }
 }
 
-/// Huffman's codes are always shorter than this: the frequencies for longer ones would have to grow like the Fibonacci numbers.
+/// A bound on the length of Huffman's codes.
+///
+/// The frequencies for longer ones would have to grow like the Fibonacci numbers.
 const DEEPEST: usize = 64;
 
-/// Returns the number of codes of each length for these frequencies, in ascending order, with no limit to the length (Huffman's algorithm).
+/// Returns the number of codes of each length for these frequencies, in ascending order.
+///
+/// The length is not limited (Huffman's algorithm).
 fn lengths(mut weights: Vec<u64>) -> [u32; DEEPEST] {
     let leaves = weights.len();
-    // The two nodes of least weight get a parent, again and again. It is appended, so that parents are in ascending order as well.
+    // The two nodes of least weight get a parent, again and again. It is appended, which keeps
+    // parents in ascending order as well.
     let mut parents = vec![0; leaves];
     let (mut vectorized, mut parent) = (0, leaves);
     for new in leaves..2 * leaves - 1 {
@@ -363,7 +404,9 @@ fn lengths(mut weights: Vec<u64>) -> [u32; DEEPEST] {
     counts
 }
 
-/// Shortens codes that are too long, at the expense of others, and removes one of the longest (T.81, figure K.3).
+/// Shortens codes that are too long, at the expense of others.
+///
+/// Removes one of the longest (T.81, figure K.3).
 fn limit(mut counts: [u32; DEEPEST]) -> [u8; LONGEST] {
     for length in (LONGEST + 1..DEEPEST).rev() {
         while counts[length] > 0 {
@@ -388,7 +431,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        // Equal frequencies; Fibonacci numbers, whose codes would have 30 bits without the limit; a single symbol; squares.
+        // Equal frequencies; Fibonacci numbers, which lead to codes of 30 bits without the limit; a
+        // single symbol; squares.
         let mut fibonacci = [0; 256];
         (fibonacci[0], fibonacci[1]) = (1, 1);
         (2..30).for_each(|i| fibonacci[i] = fibonacci[i - 1] + fibonacci[i - 2]);

@@ -1,9 +1,11 @@
-//! The inverse transform for samples of 12 bits: libjpeg's "slow" integer method, after Loeffler, Ligtenberg and Moschytz, so that samples are
-//! those that it decodes.
+//! The inverse transform for samples of 12 bits.
+//!
+//! It is libjpeg's "slow" integer method, after Loeffler, Ligtenberg and Moschytz, with identical
+//! samples.
 
 use crate::jpeg::BLOCK;
 
-/// Fraction bits of the constants, and those that are kept between the passes.
+/// Fraction bits of the constants, and of the values between the passes.
 const CONSTANT: u32 = 13;
 const BETWEEN: u32 = 1;
 

@@ -1,4 +1,6 @@
-//! Reading a file, from its first segment to its last. Throughout, `None` leaves it to libjpeg.
+//! Reading a file, from its first segment to its last.
+//!
+//! Throughout, `None` leaves it to libjpeg.
 
 use super::coefficients::Coefficients;
 use super::component::{ComponentOutput, Rest};
@@ -16,17 +18,20 @@ use crate::jpeg::{BLOCK, PlaneSize, plane_size};
 /// In place of a coefficient's lowest known bit: no scan has had the coefficient yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What was read in addition to the planes.
+/// The data read in addition to the planes.
 pub(in crate::jpeg) struct Picture {
     /// The components' quantization tables.
     pub(in crate::jpeg) tables: Vec<QuantTable>,
-    /// The coefficients of the components after those with planes, if they were wanted.
+    /// The coefficients of the components after those with planes, if requested.
     pub(in crate::jpeg) rest: Vec<Coefficients>,
 }
 
-/// Reads a whole picture: the first components into `planes`, which must not be larger than the components, and of the others whatever
-/// `wanted_rest` asks for. A progressive picture's coefficients are collected in `workspace`, which must be all zero, as far as it reaches,
-/// and then in memory of the reader's own.
+/// Reads a whole picture.
+///
+/// The first components are decoded into `planes`, which must not be larger than the components;
+/// `wanted_rest` chooses the output for the others. A progressive picture's coefficients are
+/// collected in `workspace`, which must be all zero, as far as it reaches, and then in memory of
+/// the reader's own.
 pub(in crate::jpeg) fn read(
     bytes: &[u8],
     planes: &mut [Plane<&mut [u8]>],
@@ -40,7 +45,10 @@ pub(in crate::jpeg) fn read(
     if reader.progressive { reader.finish(planes, wanted_rest) } else { picture }
 }
 
-/// Returns the workspace as blocks. (There are none if it is misaligned, at an odd address; then the reader allocates its own.)
+/// Returns the workspace as blocks.
+///
+/// (It is empty if the workspace is misaligned, at an odd address; then the reader allocates its
+/// own.)
 fn whole_blocks(workspace: &mut [u8]) -> &mut [Block] {
     let whole = workspace.len() / size_of::<Block>() * size_of::<Block>();
     bytemuck::try_cast_slice_mut(&mut workspace[..whole]).unwrap_or_default()
@@ -53,7 +61,7 @@ pub(super) struct Component<'w> {
     size: PlaneSize,
     /// The coefficients, if the picture is progressive.
     grid: Option<Grid<'w>>,
-    /// For each coefficient, the lowest bit that is known.
+    /// The lowest known bit of each coefficient.
     known: [u32; 64],
 }
 
@@ -76,12 +84,16 @@ pub(super) struct Reader<'w> {
 }
 
 impl<'w> Reader<'w> {
-    /// Returns one that refuses progressive pictures.
+    /// Returns a reader that refuses progressive pictures.
     pub(super) fn of_sequential() -> Self {
         Self { only_sequential: true, ..Self::default() }
     }
 
-    /// Goes through a file, from its first segment to its last. The scans of a progressive picture are read. The only scan of a sequential one is left to `only_scan`: from the scan's header and the rest of the file, it returns its result and the rest after the scan.
+    /// Walks through a file, from its first segment to its last.
+    ///
+    /// The scans of a progressive picture are read. The only scan of a sequential one is left to
+    /// `only_scan`: from the scan's header and the rest of the file, it returns its result and the
+    /// rest after the scan.
     pub(super) fn walk<'b, T>(
         &mut self,
         bytes: &'b [u8],
@@ -161,7 +173,7 @@ impl<'w> Reader<'w> {
         Some(())
     }
 
-    /// Reads the only scan of a sequential picture; returns the picture and what follows.
+    /// Reads the only scan of a sequential picture; returns the picture and the rest of the file.
     fn only_scan<'b>(
         &self,
         header: &[u8],
@@ -189,7 +201,9 @@ impl<'w> Reader<'w> {
         Some((Picture { tables: divisors.iter().map(natural).collect(), rest }, behind))
     }
 
-    /// Returns the codes of each component, for DC and AC coefficients, from the header of a scan of all components.
+    /// Returns the codes of each component, for DC and AC coefficients.
+    ///
+    /// `header` is that of a scan of all components.
     pub(super) fn selected_codes(&self, header: &[u8]) -> Option<Vec<(&Decoder, &Decoder)>> {
         let [count, ref selectors @ .., 0, 63, 0] = *header else { return None };
         let (selectors, more) = selectors.as_chunks::<2>();
@@ -205,8 +219,10 @@ impl<'w> Reader<'w> {
         self.components.iter().zip(selectors).map(of_component).collect()
     }
 
-    /// Returns the number of a component's blocks in an MCU of a scan of all components, across and down. If there is only one, its MCU is a
-    /// block, whatever its factors (T.81, A.2.2).
+    /// Returns the number of a component's blocks in an MCU of a scan of all components.
+    ///
+    /// It is for both directions, across and down. A single component has MCUs of one block,
+    /// whatever its factors (T.81, A.2.2).
     pub(super) fn factors_in_scan(&self, component: &Component<'_>) -> (usize, usize) {
         if self.components.len() == 1 { (1, 1) } else { component.blocks_of_mcu() }
     }
@@ -221,7 +237,7 @@ impl<'w> Reader<'w> {
         self.components.iter().map(|c| self.divisors.get(c.divisors).copied().flatten()).collect()
     }
 
-    /// Returns what is wanted of each component.
+    /// Returns the output for each component.
     fn wanted<'p>(
         &self,
         divisors: &'p [QuantTable],
@@ -242,7 +258,7 @@ impl<'w> Reader<'w> {
         self.components.iter().map(Component::blocks_of_mcu).map(|(across, down)| across * down).sum()
     }
 
-    /// Reads a scan of a progressive picture; returns what follows it.
+    /// Reads a scan of a progressive picture; returns the rest of the file.
     fn scan<'b>(&mut self, header: &[u8], data: &'b [u8]) -> Option<&'b [u8]> {
         let (&count, rest) = header.split_first()?;
         let (which, rest) = rest.split_at_checked(2 * usize::from(count))?;
@@ -308,8 +324,9 @@ impl<'w> Reader<'w> {
         })
     }
 
-    /// Passes a progressive picture's coefficients on, if all of them are known to the last bit. Otherwise libjpeg would estimate what is
-    /// missing, so the picture is left to it.
+    /// Passes a progressive picture's coefficients on, if all of them are known to the last bit.
+    ///
+    /// Otherwise libjpeg would estimate the missing bits; the picture is then left to it.
     fn finish(self, planes: &mut [Plane<&mut [u8]>], rest: Rest<'_>) -> Option<Picture> {
         let divisors = self.component_divisors()?;
         if divisors.is_empty() || self.components.iter().any(|component| component.known != [0; 64]) {
@@ -330,7 +347,9 @@ impl<'w> Reader<'w> {
 }
 
 impl Component<'_> {
-    /// Returns the number of its blocks in an MCU, across and down, in a scan of several components.
+    /// Returns the number of its blocks in an MCU, across and down.
+    ///
+    /// The scan is one of several components.
     fn blocks_of_mcu(&self) -> (usize, usize) {
         (self.factors.horizontal.into(), self.factors.vertical.into())
     }
@@ -340,9 +359,13 @@ impl Component<'_> {
         (self.size.width / BLOCK, self.size.rows / BLOCK)
     }
 
-    /// Records which bits a scan has. `None` if the scan is out of order.
+    /// Records which bits a scan has.
+    ///
+    /// `None` if the scan is out of order.
     fn tell(&mut self, selection: Selection) -> Option<()> {
-        /// More low bits than any encoder leaves to later scans. Shifts by at most as many cannot overflow.
+        /// The most low bits left to later scans: more than any encoder leaves.
+        ///
+        /// Shifts by at most as many cannot overflow.
         const LOWEST: u32 = 7;
         let Selection { first, last, known, lowest } = selection;
         let before = if known == 0 { UNKNOWN } else { known };

@@ -1,4 +1,6 @@
-//! Reading the entropy-coded data of a sequential scan of all components (T.81, F.2). Throughout, `None` leaves the picture to libjpeg.
+//! Reading the entropy-coded data of a sequential scan of all components (T.81, F.2).
+//!
+//! Throughout, `None` leaves the picture to libjpeg.
 
 use std::ops::Range;
 
@@ -19,7 +21,9 @@ pub(super) struct ScanComponent<'a> {
     pub(super) wanted: ComponentOutput<'a>,
 }
 
-/// Reads the scan, which has `across` by `down` MCUs. Returns the rest of the file, from the marker after the scan on.
+/// Reads the scan, which has `across` by `down` MCUs.
+///
+/// Returns the rest of the file, from the marker after the scan on.
 pub(super) fn read<'b>(
     data: &'b [u8],
     interval: usize,
@@ -42,7 +46,8 @@ fn read_mcus<'d>(
     components: &mut [ScanComponent<'_>],
 ) -> Option<BitReader<'d>> {
     let blocks: usize = components.iter().map(|component| component.factors.0 * component.factors.1).sum();
-    // The bit reader returns endless zeros after the data, so data that are too short must not be walked. A block takes at least two bits.
+    // The bit reader returns endless zeros after the data: data that are too short must not be
+    // walked. A block takes at least two bits.
     if mcus.len() * blocks > bits.length() / 2 {
         return None;
     }
@@ -70,7 +75,9 @@ fn read_mcus<'d>(
     Some(bits)
 }
 
-/// Reads the AC coefficients into their places in a block of zeros, and returns a mask of those that are not zero.
+/// Reads the AC coefficients into their places in a block of zeros.
+///
+/// Returns a mask of the nonzero ones.
 #[inline(always)]
 fn read_ac(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) -> Option<u64> {
     let (mut next, mut nonzero) = (1, 0);
@@ -97,7 +104,9 @@ fn read_ac(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) -> Op
     Some(nonzero)
 }
 
-/// Reads a symbol and its value where they cannot be read in one step. A run of 16 zeros is returned as 15 zeros and a value of zero.
+/// Reads a symbol and its value if they cannot be read in one step.
+///
+/// A run of 16 zeros is returned as 15 zeros and a value of zero.
 #[inline(always)]
 fn read_long(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<(u32, i16)> {
     /// The most bits of a value (T.81, table F.2).

@@ -1,4 +1,6 @@
-//! Chroma that changes between reading and writing. Blocks that stay pass on their coefficients; the others become samples, and are transformed
+//! Chroma that changes between reading and writing.
+//!
+//! Unchanged blocks pass on their coefficients; the others become samples, and are transformed
 //! again.
 
 use std::ops::Range;
@@ -17,15 +19,18 @@ struct Component<'c> {
     /// The divisors of its coefficients, in zigzag order.
     divisors: QuantTable,
     quantizer: Quantizer,
-    /// For blocks that stay, unless the divisors do.
+    /// For unchanged blocks, unless the divisors are unchanged too.
     requantizer: Option<Requantizer>,
-    /// Samples of the blocks that change, in a row of blocks.
+    /// Samples of the changed blocks in a row of blocks.
     band: Vec<u8>,
     changed: Coefficients,
 }
 
-/// Returns the coefficients of Cb and Cr, quantized by the tables `from`, after they followed luma, quantized by those `to`; tables are in natural
-/// order. The coefficients must be [usual](Coefficients::are_usual). `None` if memory runs out.
+/// Returns the coefficients of Cb and Cr after they followed luma.
+///
+/// They are quantized by the tables `from` before, and by the tables `to` after; tables are in
+/// natural order. The coefficients must be [usual](Coefficients::are_usual). `None` if memory runs
+/// out.
 pub(in crate::jpeg) fn recoloured(
     chroma: [&Coefficients; 2],
     from: [&QuantTable; 2],
@@ -81,9 +86,9 @@ pub(in crate::jpeg) fn recoloured(
 }
 
 impl Component<'_> {
-    /// Makes samples of those blocks of the next row that change.
+    /// Makes samples of the blocks of the next row that change.
     fn decode(&mut self, size: PlaneSize, changes: &[bool]) -> Option<()> {
-        // They are taken when they are encoded.
+        // The blocks are only taken when they are encoded.
         let mut blocks = self.blocks;
         let row = blocks.take_first(changes.len());
         let mut plane = size.plane(&mut self.band[..size.bytes()]);
@@ -102,7 +107,9 @@ impl Component<'_> {
         output.finish().map(drop)
     }
 
-    /// Appends the next row of blocks: those that change from their samples, the others as they are.
+    /// Appends the next row of blocks.
+    ///
+    /// Blocks that change are made from their samples, the others stay as they are.
     fn encode(&mut self, size: PlaneSize, changes: &[bool]) -> Option<()> {
         let row = self.blocks.take_first(changes.len());
         let Self { quantizer, requantizer, band, changed, .. } = self;

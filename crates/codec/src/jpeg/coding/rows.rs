@@ -1,4 +1,6 @@
-//! A component to be written, as rows of blocks: samples are transformed on the way, coefficients are taken as they are.
+//! A component to be written, as rows of blocks.
+//!
+//! Samples are transformed on the way, coefficients are taken as they are.
 
 use super::coefficients::{Blocks, Coefficients, samples_of_blocks};
 use super::dct::{Quantizer, forward};
@@ -53,7 +55,9 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Returns the blocks of all rows. If they have to be computed, they are put into `space`. `None` if memory runs out.
+    /// Returns the blocks of all rows.
+    ///
+    /// Computed blocks are stored in `space`. `None` if memory runs out.
     #[inline(always)]
     pub(super) fn blocks<'s>(self, space: &'s mut Coefficients) -> Option<Blocks<'s>>
     where

@@ -1,5 +1,7 @@
-//! Huffman codes for a sequential picture, from a sample of it. Optimal codes would need a first pass over the whole picture, and the
-//! standard's example codes make files a twentieth longer. A sample costs next to nothing and saves nearly all of that.
+//! Huffman codes for a sequential picture, from a sample of it.
+//!
+//! Optimal codes would need a first pass over the whole picture, and the standard's example codes
+//! make files a twentieth longer. A sample costs next to no time and saves nearly all of that.
 
 use super::coefficients::Coefficients;
 use super::dct::Quantizer;
@@ -9,10 +11,14 @@ use super::symbols::{Counter, ScanSymbols, scan};
 use super::vectorized;
 use crate::jpeg::BLOCK;
 
-/// At least this many rows of blocks are sampled in a component of the picture's height, or all if there are fewer.
+/// The least number of rows of blocks sampled in a component of the picture's height.
+///
+/// If there are fewer, all are sampled.
 const ROWS: usize = 8;
 
-/// At least one of this many rows of blocks is sampled. The number is odd since patterns tend to repeat after even numbers of rows.
+/// At least one of this many rows of blocks is sampled.
+///
+/// The number is odd since patterns tend to repeat after even numbers of rows.
 const MAX_STEP: usize = 15;
 
 /// The codes for DC and for AC coefficients.
@@ -24,8 +30,10 @@ pub(super) struct Codes {
 /// The counts of the symbols for DC and for AC coefficients.
 type Counters = [Counter; 2];
 
-/// Returns the counters for the first component, and those for the others. Symbols that are not in the sample may occur outside it: up to 11
-/// bits for a difference of DC coefficients, and up to 10 for the rest.
+/// Returns the counters for the first component, and those for the others.
+///
+/// Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of DC
+/// coefficients, and up to 10 for the rest.
 fn starting() -> [Counters; 2] {
     [(); 2].map(|()| {
         let dc = Counter::starting(|symbol| u32::from(symbol <= 11));
@@ -48,7 +56,9 @@ impl Codes {
     }
 }
 
-/// Makes the codes for the first component, and those for the others. `None` if memory runs out.
+/// Makes the codes for the first component, and those for the others.
+///
+/// `None` if memory runs out.
 pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
     let mut counters = starting();
     let step = step(height);
@@ -62,7 +72,9 @@ pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -
     Some(counters.map(Codes::new))
 }
 
-/// Makes the same codes from counts of the sample: for DC and for AC coefficients, in the first component and in the others.
+/// Makes the same codes from counts of the sample.
+///
+/// They are for DC and for AC coefficients, in the first component and in the others.
 pub(super) fn codes_of_sample(counted: &[[[u32; 256]; 2]; 2]) -> [Codes; 2] {
     let mut counters = starting();
     for (component, counters) in counters.iter_mut().enumerate() {
@@ -88,7 +100,8 @@ fn count(mut rows: Rows<'_>, step: usize, [dc_counter, ac_counter]: &mut [Counte
         for (dc, nonzero, values) in row {
             dc_symbols.block(dc, nonzero, values, dc_counter);
             ac_symbols.block(dc, nonzero, values, ac_counter);
-            // In a sequential scan every block has an end of its own; that is the symbol of an end-of-band run of one.
+            // In a sequential scan every block has an end of its own: the symbol of an end-of-band
+            // run of one.
             ac_symbols.finish(ac_counter);
         }
         rows.take_first(step - 1);

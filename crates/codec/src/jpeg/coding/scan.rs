@@ -1,5 +1,6 @@
-//! Reading the entropy-coded data of a scan (T.81, G.2). Throughout, `None` means that the data are damaged or irregular, or that memory
-//! ran out.
+//! Reading the entropy-coded data of a scan (T.81, G.2).
+//!
+//! Throughout, `None` means that the data are damaged or irregular, or that memory ran out.
 
 use std::ops::Range;
 
@@ -7,7 +8,9 @@ use super::bits::{BitReader, RST0, end_of_data, unstuff};
 use super::huffman::{Decoder, extended};
 use super::{Block, Grid, band, vectorized};
 
-/// The coefficients in a scan, from `first` to `last` (T.81's Ss and Se), and which of their bits.
+/// The coefficients in a scan, and which of their bits.
+///
+/// The coefficients are those from `first` to `last` (T.81's Ss and Se).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
     pub(super) first: u32,
@@ -26,8 +29,11 @@ pub(super) struct DcComponent<'a, 'w> {
     pub(super) decoder: Option<&'a Decoder>,
 }
 
-/// Reads the data of a scan, one restart interval after the other. `read` gets the range of units in each interval, and returns the bit
-/// reader. (It takes that by value so that it can be in registers.) Returns the rest of the file, from the marker after the scan on.
+/// Reads the data of a scan, one restart interval after the other.
+///
+/// `read` gets the range of units in each interval, and returns the bit reader. (It takes the
+/// reader by value to keep it in registers.) Returns the rest of the file, from the marker after
+/// the scan on.
 pub(super) fn read_intervals(
     bytes: &[u8],
     interval: usize,
@@ -41,8 +47,10 @@ pub(super) fn read_intervals(
     })
 }
 
-/// Finds the data of each restart interval of a scan, and calls `each` with them and with the range of units in them. Returns the rest of
-/// the file, from the marker after the scan on.
+/// Finds the data of each restart interval of a scan.
+///
+/// Calls `each` with them and with the range of units in them. Returns the rest of the file, from
+/// the marker after the scan on.
 pub(super) fn each_interval<'b>(
     mut bytes: &'b [u8],
     interval: usize,
@@ -66,7 +74,9 @@ pub(super) fn each_interval<'b>(
     Some(bytes)
 }
 
-/// Reads DC coefficients, interleaved if there are several components. `mcus` are numbered row by row.
+/// Reads DC coefficients, interleaved if there are several components.
+///
+/// `mcus` are numbered row by row.
 pub(super) fn read_dc<'d>(
     mut bits: BitReader<'d>,
     selection: Selection,
@@ -113,13 +123,15 @@ pub(super) fn read_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
     extended(bits.take(size), size)
 }
 
-/// What comes next in a scan of AC coefficients (T.81, G.1.2.2).
+/// The next element of a scan of AC coefficients (T.81, G.1.2.2).
 enum Symbol {
     /// This many zeros, and the value after them.
     Value(u32, i32),
     /// Sixteen zeros.
     Zeros,
-    /// A run of this many blocks, the current one included, that have no further coefficients in this scan.
+    /// A run of this many blocks, including the current one.
+    ///
+    /// They have no further coefficients in this scan.
     EndOfBand(usize),
 }
 
@@ -167,7 +179,8 @@ pub(super) fn read_first<'d>(
             if k > selection.last {
                 return None;
             }
-            // A coefficient that overflows could wrap to zero, and the mask, on which later scans depend, would be wrong.
+            // A coefficient that overflows could wrap to zero, and the mask, on which later scans
+            // depend, would be wrong.
             let value = i16::try_from(value << selection.lowest).ok().filter(|value| *value != i16::MIN)?;
             *block.get_mut(k as usize)? = value;
             *mask |= 1 << k;
@@ -192,7 +205,7 @@ pub(super) fn read_refinement<'d>(
     for (block, mask) in blocks.iter_mut().zip(nonzero) {
         let known = *mask & band;
         let mut change = Change::default();
-        // The part of the band that is still to be read.
+        // The part of the band still to be read.
         let mut rest = band;
         while run == 0 && rest != 0 {
             bits.fill();
@@ -227,10 +240,12 @@ pub(super) fn read_refinement<'d>(
     (run == 0).then_some(bits)
 }
 
-/// How a refinement scan changes the coefficients of a block.
+/// The change of a block's coefficients by a refinement scan.
 #[derive(Default)]
 struct Change {
-    /// The next bit of each coefficient that is already known to be nonzero; that of the last one is the lowest.
+    /// The next bit of each coefficient that is already known to be nonzero.
+    ///
+    /// The bit of the last one is the lowest.
     next: u64,
     /// The number of bits in `next`.
     count: u32,
@@ -269,8 +284,8 @@ mod tests {
 
     #[test]
     fn a_coefficient_that_overflows_is_refused() {
-        // The only code is 0, for no zeros and a value of 10 bits. The data are that code and 512, which are looked up in one step, and
-        // the padding.
+        // The only code is 0, for no zeros and a value of 10 bits. The data are that code and 512,
+        // which are looked up in one step, and the padding.
         let mut counts = [0; 16];
         counts[0] = 1;
         let decoder = Decoder::new(&counts, &[0x0a]).unwrap();

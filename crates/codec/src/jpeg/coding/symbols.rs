@@ -1,4 +1,4 @@
-//! The symbols of a scan, and what takes them.
+//! The symbols of a scan, and their sinks.
 
 use super::band;
 use super::coefficients::Blocks;
@@ -7,8 +7,10 @@ use super::huffman::coded;
 /// The longest end-of-band run that one symbol can express.
 const LONGEST_RUN: u32 = 0x7fff;
 
-/// What a scan contains: the coefficients of one component from `first` to `last`. There is no successive approximation: refinement scans
-/// would take longer than everything else together.
+/// The content of a scan: the coefficients of one component from `first` to `last`.
+///
+/// There is no successive approximation: refinement scans would take longer than everything else
+/// together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     pub(super) component: usize,
@@ -75,7 +77,9 @@ impl ScanSymbols {
         }
     }
 
-    /// Passes the symbols of the next block to `sink`. `ac` are its nonzero AC coefficients.
+    /// Passes the symbols of the next block to `sink`.
+    ///
+    /// `ac` are its nonzero AC coefficients.
     #[inline(always)]
     pub(super) fn block(&mut self, dc: i16, nonzero: u64, ac: &[i16], sink: &mut impl Sink) {
         if self.interval > 0 {
@@ -91,7 +95,9 @@ impl ScanSymbols {
         }
     }
 
-    /// Passes the symbols of AC coefficients to `sink`. `ac` may continue with values beyond those of the scan.
+    /// Passes the symbols of AC coefficients to `sink`.
+    ///
+    /// `ac` may continue with values beyond those of the scan.
     #[inline(always)]
     fn ac(&mut self, mut which: u64, ac: &[i16], sink: &mut impl Sink) {
         if which != 0 {

@@ -39,7 +39,9 @@ fn sizes((width, height): (u32, u32), components: &[Factors]) -> Vec<PlaneSize> 
     sizes
 }
 
-/// Makes planes with gradients, an edge, flat parts and noisy ones. In their padding, the samples at the edges are repeated.
+/// Makes planes with gradients, an edge, flat parts and noisy ones.
+///
+/// In their padding, the samples at the edges are repeated.
 fn samples(size: (u32, u32), components: &[Factors]) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut sample = |i: usize, width: usize| {
@@ -66,7 +68,9 @@ fn place((x, y): (usize, usize), component: Factors, all: &[Factors]) -> (usize,
     (scaled(x, component.horizontal, most_h), scaled(y, component.vertical, most_v))
 }
 
-/// Writes planes with libjpeg. It gets whole pixels, with every sample repeated as often as it makes their mean the sample again.
+/// Writes planes with libjpeg.
+///
+/// It gets whole pixels, with every sample repeated to make their mean the sample again.
 fn write_by_libjpeg(write: WriteByLibjpeg, frame: &Frame<'_>, samples: &[Vec<u8>]) -> Vec<u8> {
     let sizes = sizes((frame.width, frame.height), frame.components);
     let planes = planes(samples, &sizes);
@@ -133,7 +137,9 @@ fn read_libjpeg(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
     Some((samples, tables.ok()?))
 }
 
-/// Yields files of all sizes and samplings, progressive and sequential ones in turn, written by libjpeg.
+/// Yields files of all sizes and samplings, written by libjpeg.
+///
+/// Progressive and sequential ones take turns.
 fn files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
     let progressive = progressive_files(quality, interval);
     progressive.zip(sequential_files(quality, interval)).flat_map(|(one, other)| [one, other])
@@ -222,7 +228,7 @@ fn what_is_not_whole_is_left_to_libjpeg() {
         }
     }
     let (file, sizes) = progressive_files(90, 7).nth(12).unwrap();
-    // Whole, but without the last scan: libjpeg estimates what is missing.
+    // Whole, but without the last scan: libjpeg estimates the missing bits.
     let last = file.windows(2).rposition(|bytes| bytes == [0xff, 0xda]).unwrap();
     let early = [&file[..last], &[0xff, 0xd9]].concat();
     assert!(read_ours(&early, &sizes).is_none() && read_libjpeg(&early, &sizes).is_some());
@@ -233,7 +239,8 @@ fn scans_of_no_coefficients_are_left_to_libjpeg() {
     const SOS: [u8; 2] = [0xff, 0xda];
     let (file, sizes) = progressive_files(90, 0).find(|(_, sizes)| sizes.len() == 1).unwrap();
     let scans = (0..file.len()).filter(|&at| file[at..].starts_with(&SOS));
-    // The band comes after the marker, the length, the number of components, and the component with its codes.
+    // The band comes after the marker, the length, the number of components, and the component with
+    // its codes.
     let bands: Vec<usize> = scans.map(|at| at + 7).filter(|&band| file[band] > 0).collect();
     assert!(bands.len() > 3);
     for band in bands {
@@ -245,7 +252,9 @@ fn scans_of_no_coefficients_are_left_to_libjpeg() {
     }
 }
 
-/// How many times each picture is damaged; decoding without optimization takes fifty times as long.
+/// The number of times that each picture is damaged.
+///
+/// Decoding without optimization takes fifty times as long.
 const DAMAGES: usize = if cfg!(debug_assertions) { 50 } else { 2000 };
 
 #[test]
@@ -325,8 +334,8 @@ fn what_is_written_is_what_libjpeg_would_write() {
 
 #[test]
 fn bands_make_one_file_whoever_codes_them() {
-    // Three bands each, with restarts at the start of MCU rows, within them, or not at all. The last MCU row and column extend beyond the
-    // picture.
+    // Three bands each, with restarts at the start of MCU rows, within them, or not at all. The
+    // last MCU row and column extend beyond the picture.
     let size = (1101, 601);
     for (components, interval) in SAMPLINGS.into_iter().flat_map(|s| [0, 1, 69, 100].map(|i| (s, i))) {
         let case = format!("{components:?} {interval}");
@@ -352,7 +361,9 @@ fn bands_make_one_file_whoever_codes_them() {
     }
 }
 
-/// Writes luma from these samples, and chroma from the coefficients of a file. `None` if the reader does not take them from such a file.
+/// Writes luma from these samples, and chroma from the coefficients of a file.
+///
+/// `None` if the reader does not take them from such a file.
 fn rewritten_chroma(
     file: &[u8],
     sizes: &[PlaneSize],
@@ -371,7 +382,9 @@ fn rewritten_chroma(
     Some(out)
 }
 
-/// Reads luma samples and chroma coefficients, and writes both, with these quantization tables or the file's own.
+/// Reads luma samples and chroma coefficients, and writes both.
+///
+/// The quantization tables are these or the file's own.
 fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, progressive: bool) -> Vec<u8> {
     let markers = Markers::scan(file).unwrap();
     let mut luma = vec![0; sizes[0].bytes()];
@@ -388,7 +401,9 @@ fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, prog
     out
 }
 
-/// Yields files whose chroma can be read as coefficients, which must come row by row: several rows of blocks in an MCU are left to libjpeg.
+/// Yields files with chroma that can be read as coefficients.
+///
+/// Those must come row by row: several rows of blocks in an MCU are left to libjpeg.
 fn chroma_files(quality: u8) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
     files(quality, 0).filter(|(file, _)| {
         let components = Markers::scan(file).unwrap().components;
@@ -421,7 +436,8 @@ fn coefficients_are_quantized_anew() {
             let after = read_libjpeg(&rewrite(&file, &sizes, Some(&tables), progressive), &sizes).unwrap();
             assert_eq!(after.1, tables);
             for (before, after) in before.0.iter().zip(&after.0).skip(1) {
-                // Each coefficient is off by at most half of the divisor; the root mean square, which the transform keeps, is well below.
+                // Each coefficient is off by at most half of the divisor; the root mean square,
+                // which the transform keeps, is well below.
                 let differences = before.iter().zip(after).map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
                 let deviation = (differences.sum::<f64>() / before.len() as f64).sqrt();
                 assert!(deviation < f64::from(divisor) / 2.0, "{sizes:?}: {deviation}");

@@ -1,11 +1,15 @@
-//! Instructions that the compiler does not choose by itself, selected at run time, each with a portable fallback.
+//! Instructions that the compiler does not choose by itself.
+//!
+//! They are selected at run time, each with a portable fallback.
 
 #![allow(unsafe_code)]
 
 use super::Block;
 
-/// Runs plain Rust code, compiled for AVX2 and the bit manipulation instructions of its generation if the processor has them. Wider
-/// vectors gain nothing with rows of eight. The closure and all that it calls must be `#[inline(always)]`.
+/// Runs plain Rust code, compiled for AVX2 if the processor has it.
+///
+/// The bit manipulation instructions of its generation are required too. Wider vectors gain no
+/// speed with rows of eight. The closure and all that it calls must be `#[inline(always)]`.
 #[inline(always)]
 pub(in crate::jpeg) fn run<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -31,8 +35,10 @@ pub(super) fn deposit(bits: u64, places: u64) -> u64 {
     deposit_portable(bits, places)
 }
 
-/// Moves the coefficients of a block that have a bit in `which` away from zero by `unit`. Those that are zero become positive, or
-/// negative if they have a bit in `down`; positive ones must have none there.
+/// Moves the coefficients of a block that have a bit in `which` away from zero by `unit`.
+///
+/// Zero ones become positive, or negative if they have a bit in `down`; positive ones must not have
+/// a bit there.
 #[inline(always)]
 pub(super) fn refine(block: &mut Block, unit: i16, which: u64, down: u64) {
     #[cfg(target_arch = "x86_64")]
@@ -47,7 +53,7 @@ pub(super) fn refine(block: &mut Block, unit: i16, which: u64, down: u64) {
 fn refine_portable(block: &mut Block, unit: i16, which: u64, down: u64) {
     let mut left = which;
     while left != 0 {
-        // The part of the block that the first remaining coefficient is in.
+        // The part of the block with the first remaining coefficient.
         let part = left.trailing_zeros() / 16;
         let bits = |mask: u64| (mask >> (16 * part)) as u16;
         let (which, down) = (bits(which), bits(down));

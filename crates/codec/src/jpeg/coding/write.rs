@@ -1,5 +1,7 @@
-//! Writing a file; progressive ones are written here. The symbols of all scans are counted while the coefficients are computed, block by
-//! block, so that every scan gets an optimal Huffman code.
+//! Writing a file; progressive ones are written here.
+//!
+//! The symbols of all scans are counted while the coefficients are computed, block by block, which
+//! gives every scan an optimal Huffman code.
 
 use super::bits::BitWriter;
 use super::coefficients::{Blocks, Coefficients};
@@ -14,8 +16,10 @@ use crate::jpeg::libjpeg::{Fault, Frame, QuantTable};
 use crate::jpeg::markers::{DHT, EOI, SOS, write_segment};
 use crate::jpeg::{BLOCK, PlaneSize};
 
-/// The DC coefficients, the coarse luma detail, the chroma, and the fine luma detail in two scans: the last one is mostly empty, which
-/// end-of-band runs say in a few bits.
+/// The scans of a progressive picture.
+///
+/// They are the DC coefficients, the coarse luma detail, the chroma, and the fine luma detail in
+/// two scans: the last one is mostly empty, which end-of-band runs express in a few bits.
 const SCANS: [Scan; 8] = [
     scan(0, 0, 0),
     scan(1, 0, 0),
@@ -27,7 +31,9 @@ const SCANS: [Scan; 8] = [
     scan(0, 21, 63),
 ];
 
-/// Encodes a picture to `out`, which is cleared first. Idle cores help with a sequential one.
+/// Encodes a picture to `out`, which is cleared first.
+///
+/// Idle cores help with a sequential one.
 pub(in crate::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -45,7 +51,9 @@ pub(in crate::jpeg) fn write(
     Ok(())
 }
 
-/// Writes a progressive picture. `None` if memory runs out.
+/// Writes a progressive picture.
+///
+/// `None` if memory runs out.
 fn write_progressive(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -84,8 +92,10 @@ fn write_progressive(
     Some(())
 }
 
-/// Counts the symbols in all scans of a component. If it is given as samples, transforms them, one row of blocks at a time, and returns
-/// the coefficients. `None` if memory runs out.
+/// Counts the symbols in all scans of a component.
+///
+/// Samples are transformed, one row of blocks at a time, and their coefficients are returned.
+/// `None` if memory runs out.
 #[inline(always)]
 fn count(
     part: &Part<'_>,

@@ -1,6 +1,8 @@
-//! Writing a sequential file: all components in one scan, MCU by MCU (T.81, A.2.3). The scan is split into bands of MCU rows, which are
-//! coded independently, on idle cores if there are any. All that a band needs from the one before are the DC coefficients of its last blocks. The
-//! file is the same for any number of cores.
+//! Writing a sequential file: all components in one scan, MCU by MCU (T.81, A.2.3).
+//!
+//! The scan is split into bands of MCU rows, which are coded independently, on idle cores if there
+//! are any. From the band before, each only needs the DC coefficients of its last blocks. The file
+//! is the same for any number of cores.
 
 use std::ops::Range;
 
@@ -16,13 +18,15 @@ use crate::jpeg::BLOCK;
 use crate::jpeg::libjpeg::{Frame, QuantTable};
 use crate::jpeg::markers::{DHT, Factors, SOS, largest_factors, write_segment};
 
-/// The least number of pixels in a band, which is made of whole MCU rows.
+/// The least number of pixels in a band, which consists of whole MCU rows.
 const BAND: usize = 256 << 10;
 
 /// The largest sampling factor (T.81, B.2.2).
 const MAX_FACTOR: usize = 4;
 
-/// Writes the headers and the scan. `None` if memory runs out.
+/// Writes the headers and the scan.
+///
+/// `None` if memory runs out.
 pub(super) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -37,7 +41,7 @@ pub(super) fn write(
 
     let scan = Scan::new(frame, &quantizers, parts, &codes);
     let mut bits = BitWriter::new(out);
-    // With rows as long as this, the helpers' buffers would take more memory than is accounted for.
+    // With longer rows, the helpers' buffers would take more memory than is accounted for.
     let nobody = Cores::none();
     let cores = if scan.row_samples() > 2 * BAND { &nobody } else { cores };
     let written = cores.in_order(
@@ -71,7 +75,7 @@ struct Scan<'a> {
     mcus: Mcus,
 }
 
-/// How a picture is divided into MCUs.
+/// The division of a picture into MCUs.
 #[derive(Clone, Copy)]
 struct Mcus {
     /// MCUs across and down.
@@ -79,7 +83,7 @@ struct Mcus {
     down: usize,
     /// Pixels in an MCU.
     pixels: usize,
-    /// MCUs between restarts; 0 for none.
+    /// MCUs between restarts; 0 for no restarts.
     interval: usize,
 }
 
@@ -108,7 +112,8 @@ impl<'a> Scan<'a> {
         parts: &[Part<'a>],
         codes: &'a [Codes; 2],
     ) -> Self {
-        // A single component is not interleaved: its MCU is one block, whatever its factors (T.81, A.2.2).
+        // A single component is not interleaved: its MCU is one block, whatever its factors (T.81,
+        // A.2.2).
         let factors = if parts.len() == 1 { &[Factors::FULL] } else { frame.components };
         let (horizontal, vertical) = largest_factors(factors);
         let [width, height] = [horizontal, vertical].map(|factor| BLOCK * usize::from(factor));
@@ -183,13 +188,16 @@ impl Coder {
 }
 
 impl Band<'_> {
-    /// Codes all MCUs. `None` if memory runs out.
+    /// Codes all MCUs.
+    ///
+    /// `None` if memory runs out.
     #[inline(always)]
     fn code(&mut self, spaces: &mut [Coefficients], bits: &mut BitCollector) -> Option<()> {
         let Mcus { across, interval, .. } = self.mcus;
         for row in self.rows.clone() {
             let mut components = Vec::new();
-            // No `collect`: a closure inside an iterator would not be compiled for the features that `vectorized::run` enables.
+            // No `collect`: a closure inside an iterator would not be compiled for the features
+            // that `vectorized::run` enables.
             for (component, space) in self.components.iter_mut().zip(&mut *spaces) {
                 components.push(component.next_row(space)?);
             }
@@ -209,7 +217,9 @@ impl Band<'_> {
 }
 
 impl Component<'_> {
-    /// Takes the blocks of the next MCU row. `None` if memory runs out.
+    /// Takes the blocks of the next MCU row.
+    ///
+    /// `None` if memory runs out.
     #[inline(always)]
     fn next_row<'r>(&'r mut self, space: &'r mut Coefficients) -> Option<McuRow<'r>> {
         let across = self.rows.across();
@@ -244,7 +254,8 @@ impl McuRow<'_> {
     fn code_mcu(&mut self, bits: &mut BitCollector) -> Option<()> {
         for row in &mut self.rows[..self.down] {
             for _ in 0..self.across {
-                // An MCU may extend beyond the component; there it gets blocks with the shortest code.
+                // An MCU may extend beyond the component; there it gets blocks with the shortest
+                // code.
                 let block = row.next().unwrap_or((*self.dc, 0, &[]));
                 bits.block(
                     #[inline(always)]
@@ -257,7 +268,9 @@ impl McuRow<'_> {
     }
 }
 
-/// Codes a block (T.81, F.1.2). `before` is the DC coefficient of the block before it.
+/// Codes a block (T.81, F.1.2).
+///
+/// `before` is the DC coefficient of the block before it.
 #[inline(always)]
 fn code_block(
     bits: &mut BlockBits<'_>,

@@ -103,7 +103,8 @@ fn damage_is_seen() {
         let middle = (scan + file.len()) / 2;
         let cut = [&file[..middle], &[0xff, EOI]].concat();
         assert!(!is_whole(&cut), "{factors:?}: cut short");
-        // (The loss of a small piece can go unnoticed: the misread codes after it may look like just as many blocks as are missing.)
+        // (The loss of a small piece can go unnoticed: the misread codes after it may look like
+        // just as many blocks as are missing.)
         let hole = [&file[..middle], &file[middle + (file.len() - middle) / 2..]].concat();
         assert!(!is_whole(&hole), "{factors:?}: a piece is missing");
         let mut zeros = file.clone();
@@ -188,7 +189,8 @@ fn quantization_that_no_decoder_takes_is_the_processors() {
         changes.iter().for_each(|&(at, value)| file[at] = value);
         file
     };
-    // A component in the frame header has an id, factors and a table number; the first one begins 10 bytes from the marker.
+    // A component in the frame header has an id, factors and a table number; the first one begins
+    // 10 bytes from the marker.
     let [luma, blue, red] = [0, 1, 2].map(|part| frame + 10 + 3 * part + 2);
     assert!(describe(&with(&[])).is_some());
     assert_eq!(describe(&with(&[(luma, 0x84)])), None, "no such table");
@@ -209,7 +211,7 @@ fn position(file: &[u8], marker: u8) -> usize {
     file.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
 }
 
-/// Returns what is kept of a picture for writing it back, and its layout.
+/// Returns a picture's layout and the data for writing it back.
 fn opened(file: &[u8]) -> (Native, Layout) {
     let target = super::super::Target::AS_STORED;
     let source =

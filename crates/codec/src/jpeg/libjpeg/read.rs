@@ -16,7 +16,10 @@ use super::{Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
 /// A JPEG being decoded from memory.
 #[derive(Debug)]
 pub(in crate::jpeg) struct Reader<'a> {
-    /// From `Box::into_raw`: libjpeg keeps pointers into it, so it is never moved, and never borrowed for longer than a call.
+    /// Pointer from `Box::into_raw`.
+    ///
+    /// libjpeg keeps pointers into it: it is never moved, and never borrowed for longer than a
+    /// call.
     state: *mut State,
     bytes: PhantomData<&'a [u8]>,
 }
@@ -32,13 +35,16 @@ impl<'a> Reader<'a> {
         // SAFETY: this is plain C data, which `jpeg_create_decompress` initializes.
         let info: jpeg_decompress_struct = unsafe { mem::zeroed() };
         let state = Box::into_raw(Box::new(State { info, errors: error_manager() }));
-        // From here on `Drop` cleans up; destroying a zeroed object is allowed (its memory manager is null).
+        // From here on `Drop` cleans up; a zeroed object may be destroyed (its memory manager is
+        // null).
         let mut reader = Self { state, bytes: PhantomData };
-        // SAFETY: `state` is valid and at a fixed address; this sets the error manager before the first call.
+        // SAFETY: `state` is valid and at a fixed address; this sets the error manager before the
+        // first call.
         unsafe { (*state).info.common.err = &raw mut (*state).errors };
         reader.calls(|info| {
-            // `jpeg_create_decompress` clears everything but the error manager.
-            // SAFETY: the bytes outlive the reader (`'a`), and the object is initialized in the order that libjpeg.txt requires.
+            // `jpeg_create_decompress` clears everything but the error manager. SAFETY: the bytes
+            // outlive the reader (`'a`), and the object is initialized in the order that
+            // libjpeg.txt requires.
             unsafe {
                 jpeg_create_decompress(info);
                 jpeg_mem_src(info, bytes.as_ptr(), bytes.len() as _);
@@ -48,7 +54,9 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Returns the colour space of the components; `None` for CMYK and YCCK, and for anything unknown.
+    /// Returns the colour space of the components.
+    ///
+    /// `None` for CMYK and YCCK, and for anything unknown.
     pub(in crate::jpeg) fn space(&self) -> Option<Space> {
         // SAFETY: `new` has read the header.
         match unsafe { (*self.state).info.jpeg_color_space } {
@@ -59,7 +67,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Decodes to packed rows of gray or RGB, upsampled and converted. Returns the quantization table of every component.
+    /// Decodes to packed rows of gray or RGB, upsampled and converted.
+    ///
+    /// Returns the quantization table of every component.
     pub(in crate::jpeg) fn read_packed(
         &mut self,
         space: Space,
@@ -69,22 +79,26 @@ impl<'a> Reader<'a> {
             info.out_color_space = space.to_libjpeg();
             let pixels = info.image_width as usize * info.image_height as usize;
             assert_eq!(out.len(), pixels * space.components());
-            // SAFETY: the header has been read, and nothing after it.
+            // SAFETY: the header has been read, but no data after it.
             unsafe { read_rows(info, space.components(), out) }
         })
     }
 
-    /// Decodes to packed rows of four inks, upsampled and, from YCCK, converted, as Adobe's programs store them or as they are.
+    /// Decodes to packed rows of CMYK, upsampled and, from YCCK, converted.
+    ///
+    /// The inks are as stored: inverted, as by Adobe's programs, or not.
     pub(in crate::jpeg) fn read_inks(&mut self, out: &mut [u8]) -> Result<(), Fault> {
         self.calls(|info| {
             info.out_color_space = J_COLOR_SPACE::JCS_CMYK;
-            // SAFETY: the header has been read, and nothing after it.
+            // SAFETY: the header has been read, but no data after it.
             unsafe { read_rows(info, 4, out) };
         })
     }
 
-    /// Decodes to packed rows, upsampled. Whatever the markers say about colour, the components are converted from YCbCr to RGB if `ycbcr`
-    /// is set, and otherwise left as they are. Rows that do not fit into `out` are decoded and dropped.
+    /// Decodes to packed rows, upsampled.
+    ///
+    /// Regardless of the markers, the components are converted from YCbCr to RGB if `ycbcr` is set,
+    /// and otherwise left as they are. Rows that do not fit into `out` are decoded and dropped.
     pub(in crate::jpeg) fn read_part(&mut self, ycbcr: bool, out: &mut [u8]) -> Result<(), Fault> {
         self.calls(|info| {
             (info.jpeg_color_space, info.out_color_space) = if ycbcr {
@@ -92,20 +106,23 @@ impl<'a> Reader<'a> {
             } else {
                 (J_COLOR_SPACE::JCS_UNKNOWN, J_COLOR_SPACE::JCS_UNKNOWN)
             };
-            // SAFETY: the header has been read, and nothing after it.
+            // SAFETY: the header has been read, but no data after it.
             unsafe { read_rows(info, info.num_components as usize, out) };
         })
     }
 
-    /// Decodes to the components' own planes, neither upsampled nor converted. Returns their quantization tables.
+    /// Decodes to the components' own planes, neither upsampled nor converted.
+    ///
+    /// Returns their quantization tables.
     pub(in crate::jpeg) fn read_planes(
         &mut self,
         planes: &mut [Plane<&mut [u8]>],
     ) -> Result<Vec<QuantTable>, Fault> {
         self.calls(|info| {
             info.raw_data_out = 1;
-            // SAFETY: the header has been read. Per call, libjpeg fills a band of `v_samp_factor` block rows of every component,
-            // `width_in_blocks` wide: every pointer is to a row of that length, in a plane or in a band.
+            // SAFETY: the header has been read. Per call, libjpeg fills a band of `v_samp_factor`
+            // block rows of every component, `width_in_blocks` wide: every pointer is to a row of
+            // that length, in a plane or in a band.
             unsafe {
                 jpeg_start_decompress(info);
                 let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
@@ -139,7 +156,8 @@ impl<'a> Reader<'a> {
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        // SAFETY: `state` came from `Box::into_raw` and is dropped once. Destroying the object frees its pools and raises no errors.
+        // SAFETY: `state` came from `Box::into_raw` and is dropped once. Destroying the object
+        // frees its pools and raises no errors.
         unsafe {
             let mut state = Box::from_raw(self.state);
             jpeg_destroy_decompress(&mut state.info);
@@ -147,12 +165,15 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// Decodes to packed rows with this number of components, and drops the rows that do not fit into `out`. Returns the quantization tables.
+/// Decodes to packed rows with this number of components.
+///
+/// Rows that do not fit into `out` are dropped. Returns the quantization tables.
 ///
 /// # Safety
 /// The header must have been read, and decoding not begun.
 unsafe fn read_rows(info: &mut jpeg_decompress_struct, components: usize, out: &mut [u8]) -> Vec<QuantTable> {
-    // SAFETY: the row pointers lie within `out` and the spare row, and the row length is checked against what libjpeg will write.
+    // SAFETY: the row pointers lie within `out` and the spare row, and libjpeg's row length is
+    // checked against theirs.
     unsafe {
         jpeg_start_decompress(info);
         let stride = info.output_width as usize * components;
@@ -172,13 +193,16 @@ unsafe fn read_rows(info: &mut jpeg_decompress_struct, components: usize, out: &
     }
 }
 
-/// Finishes decoding and returns the components' quantization tables: only now are all of them known, and finishing frees them.
+/// Finishes decoding and returns the components' quantization tables.
+///
+/// Only at this point are all of them known, and finishing frees them.
 ///
 /// # Safety
 /// Every row of the picture must have been read.
 unsafe fn finish(info: &mut jpeg_decompress_struct) -> Vec<QuantTable> {
-    // SAFETY: the component array exists once the header has been read, and a component's table, which is null or its own copy, once
-    // its first scan has begun; both until `jpeg_finish_decompress`, which may be called as the whole picture has been read.
+    // SAFETY: the component array exists once the header has been read, and a component's table,
+    // which is null or its own copy, once its first scan has begun; both until
+    // `jpeg_finish_decompress`, which may be called as the whole picture has been read.
     unsafe {
         let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
         let tables = components.iter().map(|component| component.quant_table.as_ref());
@@ -210,7 +234,9 @@ impl Band {
 }
 
 impl Plane<&mut [u8]> {
-    /// Returns pointers to the rows of the `index`th band: into the plane where its rows are whole blocks wide, otherwise into `band`.
+    /// Returns pointers to the rows of the `index`th band.
+    ///
+    /// They point into the plane where its rows are whole blocks wide, otherwise into `band`.
     fn row_pointers(&mut self, band: &mut Band, index: usize) -> Vec<*mut u8> {
         let first = index * band.rows;
         (0..band.rows)
@@ -224,7 +250,9 @@ impl Plane<&mut [u8]> {
             .collect()
     }
 
-    /// Copies the rows of the `index`th band into the plane, unless libjpeg wrote to the plane directly.
+    /// Copies the rows of the `index`th band into the plane.
+    ///
+    /// Does nothing if libjpeg wrote to the plane directly.
     fn take(&mut self, band: &mut Band, index: usize) {
         if self.width == band.padded {
             return;

@@ -16,12 +16,15 @@ use super::{Fault, QuantTable, ROWS, Space, catch, error_manager};
 /// The least number of bytes that the output buffer grows by.
 const ROOM: usize = 1 << 16;
 
-/// The largest divisor that libjpeg's forward DCT handles, which multiplies it by 8 in 16 bits. Far smaller ones already quantize every
-/// coefficient to 0.
+/// The largest divisor that libjpeg's forward DCT handles.
+///
+/// The DCT multiplies it by 8 in 16 bits. Far smaller ones already quantize every coefficient to 0.
 pub(in crate::jpeg) const MAX_QUANT: u16 = 8191;
 
-/// The scans of progressive RGB; other progressive pictures are written by our own coder. There is no successive approximation: its
-/// refinement scans would take longer than everything else together.
+/// The scans of progressive RGB; our own coder writes other progressive pictures.
+///
+/// There is no successive approximation: its refinement scans would take longer than everything
+/// else together.
 const SCANS: [jpeg_scan_info; 5] =
     [scan(&[0, 1, 2], 0, 0), scan(&[0], 1, 5), scan(&[2], 1, 63), scan(&[1], 1, 63), scan(&[0], 6, 63)];
 
@@ -39,7 +42,7 @@ const fn scan(components: &[c_int], first: c_int, last: c_int) -> jpeg_scan_info
     }
 }
 
-/// Everything to be written besides the pixels.
+/// The settings and metadata of a picture to be written.
 #[derive(Debug)]
 pub(in crate::jpeg) struct Frame<'a> {
     pub(in crate::jpeg) width: u32,
@@ -50,7 +53,7 @@ pub(in crate::jpeg) struct Frame<'a> {
     pub(in crate::jpeg) components: &'a [Factors],
     pub(in crate::jpeg) tables: Tables<'a>,
     pub(in crate::jpeg) progressive: bool,
-    /// MCUs between restart markers; 0 for none.
+    /// MCUs between restart markers; 0 for no markers.
     pub(in crate::jpeg) restart_interval: u16,
     /// The density in the JFIF segment; `None` to write no such segment.
     pub(in crate::jpeg) density: Option<Density>,
@@ -65,7 +68,7 @@ impl Frame<'_> {
     }
 }
 
-/// How coefficients are quantized.
+/// The quantization of coefficients.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::jpeg) enum Tables<'a> {
     /// The standard's example tables, scaled.
@@ -87,7 +90,9 @@ impl Tables<'_> {
     }
 }
 
-/// Encodes packed pixels of a colour space; `out` is cleared first.
+/// Encodes packed pixels of a colour space.
+///
+/// `out` is cleared first.
 pub(in crate::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -96,7 +101,9 @@ pub(in crate::jpeg) fn write(
     write_prepared(out, frame, pixels, |_| ())
 }
 
-/// Encodes like [`write`], but in libjpeg's own progressive scans, which refine coefficients bit by bit.
+/// Encodes like [`write`], but in libjpeg's own progressive scans.
+///
+/// They refine coefficients bit by bit.
 #[cfg(test)]
 pub(in crate::jpeg) fn write_refined(
     out: &mut Vec<u8>,
@@ -107,7 +114,9 @@ pub(in crate::jpeg) fn write_refined(
     write_prepared(out, frame, pixels, |info| unsafe { mozjpeg_sys::jpeg_simple_progression(info) })
 }
 
-/// Encodes; `prepare` is called when everything is set up.
+/// Encodes packed pixels.
+///
+/// `prepare` is called when everything is set up.
 fn write_prepared(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -116,7 +125,7 @@ fn write_prepared(
 ) -> Result<(), Fault> {
     out.clear();
     let writer = Writer::new(out)?;
-    // SAFETY: `state` is valid and nothing else uses it; `new` has created the object.
+    // SAFETY: `state` is valid and not shared; `new` has created the object.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
         set_up(info, frame, space);
@@ -135,11 +144,14 @@ fn write_prepared(
     })
 }
 
-/// Returns the standard's example tables, one for Y and one for Cb and Cr, scaled for a quality as libjpeg does.
+/// Returns the standard's example tables, one for Y and one for Cb and Cr.
+///
+/// They are scaled for a quality as libjpeg does.
 fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
     let mut out = Vec::new();
     let writer = Writer::new(&mut out)?;
-    // SAFETY: `state` is valid and nothing else uses it; `new` has created the object; `jpeg_set_quality` has set both tables.
+    // SAFETY: `state` is valid and not shared; `new` has created the object; `jpeg_set_quality` has
+    // set both tables.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
         jpeg_c_set_int_param(info, JINT_COMPRESS_PROFILE, JCP_FASTEST as c_int);
@@ -151,7 +163,7 @@ fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
     })
 }
 
-/// Sets the compressor up for a frame, whose pixels come in the colour space `input`.
+/// Sets the compressor up for a frame, with pixels in the colour space `input`.
 ///
 /// # Safety
 /// `info` must have been created, and not started.
@@ -161,7 +173,8 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, input: Spac
     info.image_height = frame.height;
     info.input_components = input.components() as c_int;
     info.in_color_space = input.to_libjpeg();
-    // SAFETY: the fields that the defaults depend on are set above; the component array has the entries of the colour space.
+    // SAFETY: the fields that the defaults depend on are set above; the component array has the
+    // entries of the colour space.
     unsafe {
         // mozjpeg's default profile, which searches for smaller files, takes ten times as long.
         jpeg_c_set_int_param(info, JINT_COMPRESS_PROFILE, JCP_FASTEST as c_int);
@@ -182,21 +195,25 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, input: Spac
         (info.scan_info, info.num_scans) = (SCANS.as_ptr(), SCANS.len() as c_int);
     }
     info.restart_interval = c_uint::from(frame.restart_interval);
-    // JFIF is YCbCr or gray: readers that find its header do not ask whether the components are RGB.
+    // JFIF is YCbCr or gray: readers that find its header do not check whether the components are
+    // RGB.
     info.write_JFIF_header = (frame.density.is_some() && frame.space != Space::Rgb).into();
     if let Some(Density { unit, x, y }) = frame.density {
         (info.density_unit, info.X_density, info.Y_density) = (unit, x, y);
     }
 }
 
-/// Gives every component its table; components with equal tables share one.
+/// Gives every component its table.
+///
+/// Components with equal tables share one.
 ///
 /// # Safety
 /// The defaults must have been set.
 unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
     for (component, table) in tables.iter().enumerate() {
         let number = tables.iter().position(|other| other == table).unwrap_or(component);
-        // SAFETY: `comp_info` has an entry for every component; at most three of the four table slots are used.
+        // SAFETY: `comp_info` has an entry for every component; at most three of the four table
+        // slots are used.
         unsafe {
             if info.quant_tbl_ptrs[number].is_null() {
                 info.quant_tbl_ptrs[number] = jpeg_alloc_quant_table(&mut info.common);
@@ -220,9 +237,9 @@ unsafe fn write_rows(info: &mut jpeg_compress_struct, space: Space, samples: &[u
     }
 }
 
-/// A compressor and what it points to.
+/// A compressor and the data it points to.
 struct Writer {
-    /// From `Box::into_raw`, as in [`Reader`](super::Reader).
+    /// Pointer from `Box::into_raw`, as in [`Reader`](super::Reader).
     state: *mut State,
 }
 
@@ -233,7 +250,9 @@ struct State {
 }
 
 impl Writer {
-    /// Creates a compressor that appends to `out`, which must outlive it. (Nothing enforces that: callers keep `out` borrowed.)
+    /// Creates a compressor that appends to `out`, which must outlive it.
+    ///
+    /// (The compiler does not enforce that: callers keep `out` borrowed.)
     fn new(out: &mut Vec<u8>) -> Result<Self, Fault> {
         // SAFETY: this is plain C data, which `jpeg_create_compress` initializes.
         let info: jpeg_compress_struct = unsafe { mem::zeroed() };
@@ -247,7 +266,8 @@ impl Writer {
         let destination = Destination { manager, out };
         let state = Box::into_raw(Box::new(State { info, errors: error_manager(), destination }));
         let writer = Self { state };
-        // SAFETY: `state` is valid and at a fixed address. `writer` already owns it, and may destroy an object that was not fully created.
+        // SAFETY: `state` is valid and at a fixed address. `writer` already owns it, and may
+        // destroy an object that was not fully created.
         catch(|| unsafe {
             (*state).info.common.err = &raw mut (*state).errors;
             jpeg_create_compress(&raw mut (*state).info);
@@ -259,7 +279,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // SAFETY: `state` came from `Box::into_raw` and is dropped once. Destroying the object frees its pools and raises no errors.
+        // SAFETY: `state` came from `Box::into_raw` and is dropped once. Destroying the object
+        // frees its pools and raises no errors.
         unsafe {
             let mut state = Box::from_raw(self.state);
             jpeg_destroy_compress(&mut state.info);
@@ -267,7 +288,9 @@ impl Drop for Writer {
     }
 }
 
-/// The output: a growing vector. libjpeg only knows the first field.
+/// The output: a growing vector.
+///
+/// libjpeg only knows the first field.
 #[repr(C)]
 struct Destination {
     manager: jpeg_destination_mgr,
@@ -280,7 +303,8 @@ impl Destination {
     /// # Safety
     /// `info` must be the compressor of a live [`Writer`].
     unsafe fn of(info: &mut jpeg_compress_struct) -> (&mut jpeg_destination_mgr, &mut Vec<u8>) {
-        // SAFETY: `Writer::new` has set `dest` to the `Destination` in the same state, and the vector outlives the writer.
+        // SAFETY: `Writer::new` has set `dest` to the `Destination` in the same state, and the
+        // vector outlives the writer.
         unsafe {
             let destination = info.dest.cast::<Self>();
             (&mut (*destination).manager, &mut *(*destination).out)
@@ -302,9 +326,10 @@ unsafe extern "C-unwind" fn init_destination(info: &mut jpeg_compress_struct) {
     lend_room(manager, out);
 }
 
-/// Called when the buffer is full, whatever `free_in_buffer` says.
+/// Called when the buffer is full, regardless of `free_in_buffer`.
 unsafe extern "C-unwind" fn empty_output_buffer(info: &mut jpeg_compress_struct) -> boolean {
-    // SAFETY: as above; libjpeg has filled the spare capacity, so the vector is initialized up to its capacity.
+    // SAFETY: as above; libjpeg has filled the spare capacity, so the vector is initialized up to
+    // its capacity.
     unsafe {
         let (manager, out) = Destination::of(info);
         out.set_len(out.capacity());
@@ -314,7 +339,8 @@ unsafe extern "C-unwind" fn empty_output_buffer(info: &mut jpeg_compress_struct)
 }
 
 unsafe extern "C-unwind" fn term_destination(info: &mut jpeg_compress_struct) {
-    // SAFETY: as above; libjpeg has filled the spare capacity except for the last `free_in_buffer` bytes.
+    // SAFETY: as above; libjpeg has filled the spare capacity except for the last `free_in_buffer`
+    // bytes.
     unsafe {
         let (manager, out) = Destination::of(info);
         out.set_len(out.capacity() - manager.free_in_buffer);

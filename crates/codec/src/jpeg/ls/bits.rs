@@ -1,6 +1,8 @@
-//! The bits of a scan. Behind a byte of all ones there is a bit of 0 that does not count (T.87, A.1).
+//! The bits of a scan.
+//!
+//! A byte of all ones is followed by a 0 bit that does not count (T.87, A.1).
 
-/// The longest row of zeros that a code may begin with; behind the data there is nothing but zeros.
+/// The most zeros at the start of a code; after the data all bits are zeros.
 const MAX_ZEROS: u32 = 64;
 
 /// Reads bits up to the next marker.
@@ -10,7 +12,7 @@ pub(super) struct Bits<'b> {
     /// The next bits, starting with the most significant one.
     buffer: u64,
     held: u32,
-    /// The bits that were taken from behind the end.
+    /// The number of bits taken after the end.
     missing: u32,
 }
 
@@ -19,7 +21,7 @@ impl<'b> Bits<'b> {
         Self { bytes, at: 0, buffer: 0, held: 0, missing: 0 }
     }
 
-    /// Fills the buffer with at least 32 bits; with zeros if the data end.
+    /// Fills the buffer with at least 32 bits, or with zeros after the end of the data.
     #[inline(always)]
     fn fill(&mut self) {
         while self.held <= 48 {
@@ -61,7 +63,9 @@ impl<'b> Bits<'b> {
         taken
     }
 
-    /// Takes zeros up to a one, and that too. Returns how many they are; `None` if they are more than any code has.
+    /// Takes zeros up to and including a one.
+    ///
+    /// Returns the number of zeros; `None` if it exceeds that of any code.
     #[inline(always)]
     pub(super) fn zeros(&mut self) -> Option<u32> {
         let mut zeros = 0;
@@ -83,13 +87,13 @@ impl<'b> Bits<'b> {
         }
     }
 
-    /// Returns what follows the data; `None` if more was taken than they have.
+    /// Returns the bytes after the data; `None` if more bits were taken than the data have.
     pub(super) fn finish(self) -> Option<&'b [u8]> {
-        // A byte that is held is not taken.
+        // Bytes still in the buffer have not been taken.
         (self.missing <= self.held).then(|| &self.bytes[self.at..])
     }
 
-    /// Returns whether more was taken than there is.
+    /// Returns whether more bits were taken than the data have.
     pub(super) fn is_beyond(&self) -> bool {
         self.missing > self.held
     }

@@ -1,4 +1,6 @@
-//! The model and the codes of a scan (T.87, annex A). Names are those of the standard where it has no others.
+//! The model and the codes of a scan (T.87, annex A).
+//!
+//! Names are the standard's, unless noted otherwise.
 
 use super::bits::Bits;
 use super::{Frame, Interleave, Preset};
@@ -12,16 +14,16 @@ const J: [u32; 32] =
 /// Contexts for samples outside runs.
 const CONTEXTS: usize = 365;
 
-/// What does not change within a scan.
+/// The constants of a scan.
 pub(super) struct Parameters {
     /// The greatest sample.
     most: i32,
-    /// By how much a sample may be wrong.
+    /// The greatest error of a sample.
     near: i32,
     thresholds: [i32; 3],
     reset: i32,
     range: i32,
-    /// Bits of an error that is written as it is.
+    /// Bits of an error that is written directly.
     error_bits: u32,
     /// The most bits of a code.
     limit: u32,
@@ -90,7 +92,7 @@ impl Parameters {
     }
 }
 
-/// What is known of the samples in one context.
+/// The statistics of the samples in one context.
 #[derive(Clone, Copy)]
 struct Context {
     a: i32,
@@ -99,16 +101,16 @@ struct Context {
     n: i32,
 }
 
-/// What is known of the samples at the ends of runs.
+/// The statistics of the samples at the ends of runs.
 #[derive(Clone, Copy)]
 struct RunContext {
     a: i32,
     n: i32,
-    /// How many errors were negative.
+    /// The number of negative errors.
     negative: i32,
 }
 
-/// What changes within a scan.
+/// The variable state of a scan.
 struct Model<'p, 'b> {
     parameters: &'p Parameters,
     bits: Bits<'b>,
@@ -116,7 +118,7 @@ struct Model<'p, 'b> {
     run_contexts: [RunContext; 2],
 }
 
-/// Two lines of a component: each has a sample more at either end.
+/// Two lines of a component, each with an extra sample at either end.
 struct Lines {
     above: Vec<i32>,
     current: Vec<i32>,
@@ -137,14 +139,18 @@ impl Lines {
         self.current[0] = self.above[1];
     }
 
-    /// Returns the neighbours of a sample: to the left, above, above to the left and above to the right.
+    /// Returns the neighbours of a sample.
+    ///
+    /// They are to the left, above, above to the left and above to the right.
     #[inline(always)]
     fn neighbours(&self, at: usize) -> [i32; 4] {
         [self.current[at - 1], self.above[at], self.above[at - 1], self.above[at + 1]]
     }
 }
 
-/// Reads a scan into the samples of pixels, of the components at these places. Returns what follows it; `None` if it is damaged.
+/// Reads a scan into the samples of pixels, for the components at these places.
+///
+/// Returns the bytes after it; `None` if it is damaged.
 pub(super) fn read<'b>(
     data: &'b [u8],
     frame: &Frame,
@@ -212,7 +218,9 @@ impl<'p, 'b> Model<'p, 'b> {
         Some(())
     }
 
-    /// Reads a line of pixels, whose samples alternate. They are in a run only together.
+    /// Reads a line of pixels with interleaved samples.
+    ///
+    /// These are in a run only together.
     fn read_pixels(&mut self, lines: &mut [Lines]) -> Option<()> {
         let width = lines[0].current.len() - 2;
         let mut at = 1;
@@ -246,7 +254,9 @@ impl<'p, 'b> Model<'p, 'b> {
         Some(())
     }
 
-    /// Returns the number of the context of a sample with these neighbours, with a sign; 0 if it is in a run.
+    /// Returns the number of the context of a sample with these neighbours, with a sign.
+    ///
+    /// It is 0 if the sample is in a run.
     #[inline(always)]
     fn context(&self, [left, above, corner, right]: [i32; 4]) -> i32 {
         let parameters = self.parameters;
@@ -294,7 +304,7 @@ impl<'p, 'b> Model<'p, 'b> {
         Some(parameters.reconstructed(predicted, sign * error))
     }
 
-    /// Reads the length of a run of which `left` samples are left in the line (A.7.1).
+    /// Reads the length of a run; `left` samples remain in the line (A.7.1).
     fn run_length(&mut self, run: &mut usize, left: usize) -> Option<usize> {
         let mut length = 0;
         while self.bits.take(1) == 1 {
@@ -313,7 +323,9 @@ impl<'p, 'b> Model<'p, 'b> {
         (length < left).then_some(length)
     }
 
-    /// Reads the sample that ends a run (A.7.2). `is_near` tells whether its neighbours are alike.
+    /// Reads the sample that ends a run (A.7.2).
+    ///
+    /// `is_near` is set if its neighbours are alike.
     fn interruption(&mut self, left: i32, above: i32, is_near: bool, run: &mut usize) -> Option<i32> {
         let parameters = self.parameters;
         let kind = i32::from(is_near);
@@ -343,7 +355,7 @@ impl<'p, 'b> Model<'p, 'b> {
     }
 }
 
-/// Returns the order of a code (A.5.1); `None` if the data that led to it were damaged.
+/// Returns the order of a code (A.5.1); `None` if damaged data led to it.
 #[inline(always)]
 fn order(n: i32, a: i32) -> Option<u32> {
     (0..32).find(|&order| i64::from(n) << order >= i64::from(a))

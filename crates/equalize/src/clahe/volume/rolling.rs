@@ -1,7 +1,9 @@
-//! CLAHE of a picture that is larger than memory, whose rows come in bands: counts and tables of few rows of tiles are there at a time.
+//! CLAHE of a picture larger than memory, with rows that come in bands.
 //!
-//! The tables of a row of tiles are made when the last of its pixels is counted, and are needed until the pixels between its centre and those of
-//! its neighbours are equalized. They are LUTs, or, where tiles have few pixels for their levels, the sorted lists of [`sparse`].
+//! Counts and tables of only a few rows of tiles exist at a time. The tables of a row of tiles are
+//! made when the last of its pixels is counted, and are needed until the pixels between its centre
+//! and those of its neighbours are equalized. They are LUTs, or, where tiles have few pixels for
+//! their levels, the sorted lists of [`sparse`].
 
 use std::ops::Range;
 
@@ -16,11 +18,11 @@ use crate::portable::Corners;
 use crate::sample::Sample;
 use crate::{Operation, simd};
 
-/// The tiles of a picture whose rows come in bands.
+/// The tiles of a picture with rows that come in bands.
 #[derive(Clone, Copy, Debug)]
 pub struct Rolling(Volume);
 
-/// What has been counted of a row of tiles.
+/// The counts of a row of tiles, complete or not.
 #[derive(Debug)]
 pub struct RowCounts(Counts);
 
@@ -32,14 +34,14 @@ enum Counts {
 
 #[derive(Debug)]
 struct PlanesCounts<S> {
-    /// How many rows of pixels have been counted.
+    /// The number of rows of pixels counted.
     rows: usize,
     planes: Vec<PlaneCounts<S>>,
 }
 
 #[derive(Debug)]
 enum PlaneCounts<S> {
-    /// How often each level occurs in each tile.
+    /// The counts of the levels in each tile.
     Levels(Vec<u32>),
     /// The values of the rows of pixels, for sorted lists.
     Values(Vec<S>),
@@ -55,7 +57,7 @@ enum Tables {
     Sixteen(PlanesTables<u16>),
 }
 
-/// Those of each plane that is equalized, if it is changed.
+/// The tables of each equalized plane, if it is changed.
 type PlanesTables<S> = Vec<Option<PlaneTables<S>>>;
 
 #[derive(Debug)]
@@ -81,12 +83,14 @@ impl RowTables {
 }
 
 impl Rolling {
-    /// Returns the tiles of a picture; `None` in the cases in which [`Volume::new`] has none.
+    /// Returns the tiles of a picture; `None` where [`Volume::new`] returns `None`.
     pub fn new(layout: &Layout, operation: &Operation) -> Option<Self> {
         Volume::new(layout, 1, operation).map(Self)
     }
 
-    /// Returns the same tiles for bands with these pixels, which differ from those of the others in alpha alone.
+    /// Returns the same tiles for bands with these pixels.
+    ///
+    /// They may differ from those of other bands in alpha only.
     #[must_use]
     pub const fn with_pixel(&self, pixel: Pixel) -> Self {
         Self(self.0.with_pixel(pixel))
@@ -97,13 +101,17 @@ impl Rolling {
         self.0.plane.rows
     }
 
-    /// Returns the rows of tiles in which rows of pixels are counted. The last may be there as often as they pad the picture.
+    /// Returns the rows of tiles in which rows of pixels are counted.
+    ///
+    /// Rows that pad the picture are also counted in the last rows of tiles.
     pub fn counted_in(&self, rows: Range<u32>) -> impl Iterator<Item = usize> {
         let extent = extent(rows);
         (0..self.rows()).filter(move |&row| self.0.rows_of(row, extent).next().is_some())
     }
 
-    /// Returns what the numbers of all rows of tiles are below in which rows of pixels above `end` are counted.
+    /// Returns a bound on the rows of tiles in which rows of pixels above `end` are counted.
+    ///
+    /// All of their numbers are below it.
     pub fn counted_below(&self, end: u32) -> usize {
         let (end, height) = (end as usize, self.0.layout.height as usize);
         let padded = self.rows() * self.0.plane.tile_height;
@@ -113,14 +121,16 @@ impl Rolling {
         if pads { self.rows() } else { end.div_ceil(self.0.plane.tile_height) }
     }
 
-    /// Returns the number of rows of pixels, from the first on, with which all rows of tiles below `end` are counted.
+    /// Returns a number of rows of pixels from the top.
+    ///
+    /// Once these are counted, all rows of tiles below `end` are complete.
     pub fn complete_below(&self, end: usize) -> u32 {
-        // What pads the picture is above its end.
+        // The padding repeats rows above the end of the picture.
         let rows = end.saturating_mul(self.0.plane.tile_height);
         self.0.layout.height.min(u32::try_from(rows).unwrap_or(u32::MAX))
     }
 
-    /// Returns the rows of tiles from whose tables rows of pixels, one or more, take values.
+    /// Returns the rows of tiles whose tables these rows of pixels, at least one, need.
     pub fn used_by(&self, rows: Range<u32>) -> Range<usize> {
         let between = |y: u32| Between::new(y as usize, self.0.plane.tile_height, self.rows());
         between(rows.start).first..between(rows.end - 1).second + 1
@@ -152,7 +162,9 @@ impl Rolling {
         }
     }
 
-    /// Returns whether tables are sorted lists, which hold few pixels and are slower.
+    /// Returns whether tables are sorted lists.
+    ///
+    /// For few pixels, these take less memory, but more time.
     fn has_lists(&self) -> bool {
         self.0.area() <= u64::from(u16::MAX) && 2 * self.list_bytes() < self.lut_bytes()
     }
@@ -165,7 +177,7 @@ impl Rolling {
     /// Returns for each plane and level whether it occurs in rows of pixels.
     ///
     /// # Panics
-    /// If the length of `pixels` is another, or it holds 16-bit samples at an odd address.
+    /// If `pixels` has the wrong length, or holds 16-bit samples at an odd address.
     pub fn levels_in(&self, pixels: &[u8], rows: Range<u32>) -> Vec<bool> {
         let extent = self.extent_of(pixels, rows);
         match self.0.layout.depth {
@@ -182,22 +194,25 @@ impl Rolling {
         occurs
     }
 
-    /// Returns how many counts exposure follows from, those of the whole picture; none without one.
+    /// Returns the number of counts for exposure, those of the whole picture; 0 without one.
     pub fn exposed_counts(&self) -> usize {
         self.0.exposed_counts()
     }
 
-    /// Adds rows of pixels to the counts that exposure follows from.
+    /// Adds rows of pixels to the counts for exposure.
     ///
     /// # Panics
-    /// If the length of `pixels` or `counts` is another, or `pixels` holds 16-bit samples at an odd address.
+    /// If `pixels` or `counts` has the wrong length, or `pixels` holds 16-bit samples at an odd
+    /// address.
     pub fn count_exposed(&self, pixels: &[u8], rows: Range<u32>, counts: &mut [u64]) {
         let extent = self.extent_of(pixels, rows);
         self.0.count_exposed(pixels, extent, counts);
     }
 
-    /// Returns what is done to each plane, given for each plane and level whether it occurs in the picture, if that matters, and the counts that
-    /// exposure follows from.
+    /// Returns the clipping and the exposure of each plane.
+    ///
+    /// `occurs` has for each plane and level whether it occurs in the picture, if that matters;
+    /// `exposed` are the counts for exposure.
     pub fn clippings(&self, occurs: &[bool], exposed: &[u64]) -> Clippings {
         let levels = self.0.layout.depth.levels();
         let mark = |plane: usize, marked: &mut [bool]| {
@@ -209,7 +224,7 @@ impl Rolling {
         }
     }
 
-    /// Returns the counts of a row of tiles of which nothing has been counted.
+    /// Returns the empty counts of a row of tiles.
     pub fn no_counts(&self) -> RowCounts {
         RowCounts(match self.0.layout.depth {
             Depth::Eight => Counts::Eight(self.no_counts_of()),
@@ -226,10 +241,13 @@ impl Rolling {
         PlanesCounts { rows: 0, planes: (0..self.0.planes().len()).map(of_plane).collect() }
     }
 
-    /// Adds what a row of tiles has of rows of pixels to its counts. Returns whether all of it is counted.
+    /// Adds rows of pixels to the counts of a row of tiles, as far as they belong to it.
+    ///
+    /// Returns whether all of the row of tiles is counted.
     ///
     /// # Panics
-    /// If the length of `pixels` is another, if it holds 16-bit samples at an odd address, or the counts are of another picture.
+    /// If `pixels` has the wrong length, if it holds 16-bit samples at an odd address, or if the
+    /// counts are of another picture.
     pub fn count(&self, pixels: &[u8], rows: Range<u32>, row: usize, counts: &mut RowCounts) -> bool {
         let extent = self.extent_of(pixels, rows);
         match &mut counts.0 {
@@ -258,7 +276,7 @@ impl Rolling {
         counts.rows == self.0.plane.tile_height
     }
 
-    /// Appends the values that a row of tiles has of a plane.
+    /// Appends the values of a row of tiles in one plane.
     fn collect<S: Sample>(
         &self,
         samples: &[S],
@@ -273,7 +291,7 @@ impl Rolling {
         }
     }
 
-    /// Makes the tables of a row of tiles, all of which is counted.
+    /// Makes the tables of a row of tiles from its complete counts.
     pub fn tables(&self, counts: RowCounts, clippings: &Clippings) -> RowTables {
         RowTables(match counts.0 {
             Counts::Eight(counts) => Tables::Eight(self.tables_of(counts, clippings)),
@@ -299,7 +317,9 @@ impl Rolling {
         counts.planes.into_iter().enumerate().map(of_plane).collect()
     }
 
-    /// Makes the sorted lists of a row of tiles of the values of its rows of pixels, in whichever order.
+    /// Makes the sorted lists of a row of tiles.
+    ///
+    /// `values` are those of its rows of pixels, in any order.
     fn list<S: Sample>(&self, values: &[S], clipping: &Clipping, slots: &Slots<S>) -> SlotRow<S> {
         let shape = Shape {
             height: self.0.plane.tile_height,
@@ -313,11 +333,14 @@ impl Rolling {
         list
     }
 
-    /// Equalizes rows of pixels in place; `tables` returns those of the rows of tiles that they use ([`Rolling::used_by`]), which were made with
-    /// these clippings.
+    /// Equalizes rows of pixels in place.
+    ///
+    /// `tables` returns the tables of the rows of tiles that they use ([`Rolling::used_by`]), made
+    /// with these clippings.
     ///
     /// # Panics
-    /// If the length of `pixels` is another, if it holds 16-bit samples at an odd address, or tables are of another depth.
+    /// If `pixels` has the wrong length, if it holds 16-bit samples at an odd address, or if tables
+    /// are of another depth.
     pub fn equalize<'t>(
         &self,
         pixels: &mut [u8],

@@ -1,19 +1,25 @@
-//! The Huffman codes of a JPEG as kernels take them. See `kernels/jpeg_walk.cuh`.
+//! The Huffman codes of a JPEG as arguments of kernels.
+//!
+//! See `kernels/jpeg_walk.cuh`.
 
 use bytemuck::{Pod, Zeroable};
 
 use codec::CanonicalCode;
 
-/// Bytes of data that one thread walks. `PIECE` in the kernels.
+/// Bytes of data that one thread walks: `PIECE` in the kernels.
 pub(super) const PIECE: u32 = 256;
 
-/// The most Huffman codes of a picture: three components with two each (DC and AC). `MAX_CODES` in the kernels.
+/// The most Huffman codes of a picture: three components with two each (DC and AC).
+///
+/// It is `MAX_CODES` in the kernels.
 pub(super) const MAX_CODES: usize = 6;
 
-/// The bytes of the tables of all of a picture's codes. `Steps` in the kernels.
+/// The bytes of the tables of all of a picture's codes: `Steps` in the kernels.
 pub const STEPS: u64 = 2 * (1024 + 1024) * MAX_CODES as u64;
 
-/// The most blocks whose code numbers fit into 64 bits. (An MCU has ten at most.)
+/// The most blocks with code numbers that fit into 64 bits.
+///
+/// (An MCU has ten at most.)
 const MAX_BLOCKS: usize = 16;
 
 /// Mirrors `Code` in the kernels.
@@ -47,7 +53,9 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Describes the codes of each block of an MCU: that for DC, and that for AC. There may be too many for the kernels.
+    /// Describes the codes of each block of an MCU, for DC and for AC.
+    ///
+    /// `None` if they are too many for the kernels.
     pub(super) fn new(of_blocks: &[[CanonicalCode<'_>; 2]]) -> Option<Self> {
         let column =
             |which: usize| -> Vec<Code> { of_blocks.iter().map(|codes| Code::new(&codes[which])).collect() };
@@ -90,7 +98,9 @@ pub(super) fn packed(numbers: &[usize]) -> u64 {
     numbers.iter().rev().fold(0, |packed, &number| packed << 4 | number as u64)
 }
 
-/// Returns the number of blocks after which the codes repeat. The fewer, the more often a walk that began in the wrong block synchronizes.
+/// Returns the number of blocks after which the codes repeat.
+///
+/// The fewer, the more often a walk that began in the wrong block synchronizes.
 fn period(dc: &[usize], ac: &[usize]) -> usize {
     let repeats = |period: &usize| {
         let is_same = |i: usize| dc[i] == dc[i - period] && ac[i] == ac[i - period];

@@ -17,8 +17,10 @@ const SEEKING: u32 = 64;
 /// Threads per block of the kernels that add up.
 pub(super) const ADDING: u32 = 1024;
 
-/// The number of launches for walks to synchronize. After the first, a block of threads walks again
-/// only if its predecessor ended elsewhere than it began.
+/// The number of launches for walks to synchronize.
+///
+/// After the first, a block of threads walks again only if its predecessor ended elsewhere than it
+/// began.
 const ROUNDS: u32 = 5;
 
 pub(super) const MAX_COMPONENTS: usize = 3;
@@ -97,8 +99,9 @@ pub struct Picture {
 const _: () = assert!(size_of::<Picture>() == 2568, "as the kernels say");
 
 impl Picture {
-    /// Describes a picture, still without places, and adds its intervals to `all`, unless it is for
-    /// the CPU.
+    /// Describes a picture, still without places, and adds its intervals to `all`.
+    ///
+    /// `None` if it is for the CPU.
     pub fn new(picture: &BaselinePicture<'_>, all: &mut Vec<Interval>) -> Option<Self> {
         // Positions are counted in bits.
         let bytes = u32::try_from(picture.data.len()).ok().filter(|bytes| *bytes < u32::MAX / 16)?;
@@ -160,12 +163,12 @@ impl Picture {
         self.pieces as u64
     }
 
-    /// Returns the number of its blocks, those included that MCUs at the edges have beyond it.
+    /// Returns the number of its blocks, including those of MCUs that extend beyond it.
     pub const fn blocks(&self) -> u64 {
         self.mcus as u64 * self.mcu_blocks as u64
     }
 
-    /// Returns the number of those that are of its first component.
+    /// Returns the number of blocks of its first component.
     pub const fn first_blocks(&self) -> u64 {
         self.mcus as u64 * self.component[0].mcu_across as u64 * self.component[0].mcu_down as u64
     }

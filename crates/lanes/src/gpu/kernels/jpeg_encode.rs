@@ -1,5 +1,6 @@
-//! The launches that turn coefficients of JPEGs into samples and back, and code them. See
-//! `kernels/jpeg_transform.cu` and `kernels/jpeg_encode.cu`.
+//! The launches that turn coefficients of JPEGs into samples and back, and code them.
+//!
+//! See `kernels/jpeg_transform.cu` and `kernels/jpeg_encode.cu`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -36,8 +37,9 @@ pub struct Transform {
 const _: () = assert!(size_of::<Transform>() == 1568, "as the kernels say");
 
 impl Transform {
-    /// Describes the transforms of a picture of at most three components, still without a place for
-    /// its samples.
+    /// Describes the transforms of a picture of at most three components.
+    ///
+    /// It still lacks a place for its samples.
     pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput) -> Self {
         let mut transform = Self { width: picture.size.0, height: picture.size.1, ..Self::zeroed() };
         let components = picture.components.iter().zip(&output.divisors).take(MAX_COMPONENTS);
@@ -106,8 +108,9 @@ impl Coding {
     }
 }
 
-/// How often each symbol occurs in the sample, as [`BaselineOutput::codes`] takes it. Mirrors
-/// `Symbols` in the kernels.
+/// The counts of each symbol in the sample, as [`BaselineOutput::codes`] takes them.
+///
+/// Mirrors `Symbols` in the kernels.
 pub type Symbols = Codebook;
 
 /// Pictures as the kernels take them, and the places of these descriptions on the device.
@@ -147,8 +150,9 @@ impl Kernels {
         unsafe { self.loaded().launch(stream, (&JPEG_TRANSFORM, kernel), launch, arguments) }
     }
 
-    /// Transforms samples to coefficients, quantizes others anew, and counts symbols in a sample;
-    /// the counts must be zero before.
+    /// Transforms samples to coefficients, requantizes others, and counts symbols in a sample.
+    ///
+    /// The counts must be zero before.
     ///
     /// # Safety
     /// As [`Kernels::jpeg_samples`].

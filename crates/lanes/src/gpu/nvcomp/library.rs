@@ -1,10 +1,12 @@
-//! nvCOMP's functions, declared by hand after the headers of version 6.0. Those of 5 are the same.
+//! nvCOMP's functions, declared by hand after the headers of version 6.0.
+//!
+//! Those of version 5 are the same.
 
 use std::ffi::{c_int, c_void};
 
 use crate::gpu::library::{Status, Version, functions, load as load_one};
 
-/// Names of the library; the last finds an installed one that the dynamic linker was not told about.
+/// Names of the library; the last is for one that the dynamic linker does not know.
 const NAMES: [&str; 4] =
     ["libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so", "/usr/local/cuda/lib64/libnvcomp.so.6"];
 
@@ -18,7 +20,7 @@ pub(super) struct Properties {
     cuda: u32,
 }
 
-/// How streams are made: `nvcompBatchedDeflateCompressOpts_t`.
+/// The options for deflating: `nvcompBatchedDeflateCompressOpts_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct CompressOptions {
@@ -31,7 +33,7 @@ impl CompressOptions {
     pub(super) const ENTROPY_ONLY: Self = Self { algorithm: 0, reserved: [0; 60] };
 }
 
-/// How streams are read: `nvcompBatchedDeflateDecompressOpts_t`.
+/// The options for inflating: `nvcompBatchedDeflateDecompressOpts_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct DecompressOptions {
@@ -41,7 +43,7 @@ pub(super) struct DecompressOptions {
 }
 
 impl DecompressOptions {
-    /// By kernels, which check the room that they have.
+    /// By kernels, which check the room for outputs.
     pub(super) const CUDA: Self = Self { backend: 2, sorts: 0, reserved: [0; 56] };
 }
 

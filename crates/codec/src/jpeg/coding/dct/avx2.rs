@@ -1,12 +1,16 @@
-//! The transforms in vectors of 16-bit values, whose products are added in pairs to 32-bit sums: as in libjpeg-turbo's
-//! `jfdctint-avx2.asm` and `jidctint-avx2.asm`, but with a block in each half of the vectors.
+//! The transforms in vectors of 16-bit values.
+//!
+//! Products are added in pairs to 32-bit sums, as in libjpeg-turbo's `jfdctint-avx2.asm` and
+//! `jidctint-avx2.asm`, but with a block in each half of the vectors.
 #![allow(unsafe_code)]
 
 use super::{Block, Excess, Masked, Quantizer, forward_portable, inverse_portable, requantized_portable};
 use crate::jpeg::libjpeg::QuantTable;
 
-/// Returns the samples of two blocks, row by row, from their DC and AC coefficients; each block has a zero in place of its DC coefficient.
-/// `divisors` are in zigzag order. If `excess` is found, the samples are arbitrary.
+/// Returns the samples of two blocks, row by row, from their DC and AC coefficients.
+///
+/// Each block has a zero in place of its DC coefficient. `divisors` are in zigzag order. If
+/// `excess` is found, the samples are arbitrary.
 #[inline(always)]
 pub(in crate::jpeg::coding) fn inverse(
     blocks: [(i16, &Block); 2],
@@ -32,8 +36,10 @@ pub(in crate::jpeg::coding) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quan
     forward_portable(samples, quantizer)
 }
 
-/// Requantizes the AC coefficients of a block, which were quantized by `from`, and clamps them to `-most..=most`. The block has a zero in place of
-/// its DC coefficient. `None` if a coefficient is larger than in any real picture.
+/// Requantizes the AC coefficients of a block, and clamps them to `-most..=most`.
+///
+/// They were quantized by `from`. The block has a zero in place of its DC coefficient. `None` if a
+/// coefficient is larger than in any real picture.
 #[inline(always)]
 pub(in crate::jpeg::coding) fn requantized(
     block: &Block,
@@ -60,7 +66,7 @@ mod x86 {
     use super::{Block, Excess, Masked, QuantTable, Quantizer};
     use crate::jpeg::coding::ZIGZAG;
 
-    /// The rows of two blocks side by side, of 8 values of 16 bits each; or their columns.
+    /// The rows of two blocks in parallel, of 8 values of 16 bits each; or their columns.
     type Rows = [__m256i; 8];
 
     /// A row of two blocks with 32-bit values: the first four columns of both, and the last four.
@@ -97,12 +103,15 @@ mod x86 {
         [0, 1].map(|block| bytemuck::cast(both.map(|two| two[block])))
     }
 
-    /// Returns the products of coefficients and divisors, and a vector that is not all zero if one of them has more than `BITS` bits
-    /// besides its sign.
+    /// Returns the products of coefficients and divisors.
+    ///
+    /// The second value is a vector that is not all zero if one of them has more than `BITS` bits
+    /// without its sign.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn dequantized<const BITS: i32>(values: Quarters, divisors: &QuantTable) -> (Quarters, __m256i) {
-        // Clamped to fit a signed multiplication. Any coefficient but 0 still gets too many bits from such a divisor.
+        // Clamped to fit a signed multiplication. Any coefficient but 0 still gets too many bits
+        // from such a divisor.
         let most = _mm256_set1_epi16(i16::MAX);
         let divisors = bytemuck::cast::<_, Quarters>(*divisors).map(|values| _mm256_min_epu16(values, most));
         let mut more = _mm256_setzero_si256();
@@ -117,7 +126,7 @@ mod x86 {
         (products, more)
     }
 
-    /// Returns a vector that is not zero where a value has more than `BITS` bits besides its sign.
+    /// Returns a vector that is nonzero where a value has more than `BITS` bits without its sign.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn above<const BITS: i32>(values: __m256i) -> __m256i {
@@ -156,7 +165,7 @@ mod x86 {
         Some(masked(quotients.map(|values| _mm256_max_epi16(_mm256_min_epi16(values, most), least))))
     }
 
-    /// Does [`Quantizer::divide`] for all coefficients of a block.
+    /// Divides all coefficients of a block as [`Quantizer::divide`] does.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn quantized(values: Quarters, quantizer: &Quantizer) -> Quarters {
@@ -234,7 +243,9 @@ mod x86 {
         })
     }
 
-    /// Returns the second and the sixth of the eight outputs (counted from 0), or their share in the inverse: a rotation by 3/8 of pi.
+    /// Returns the second and the sixth of the eight outputs, or their share in the inverse.
+    ///
+    /// They are counted from 0. It is a rotation by 3/8 of pi.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn rotated(a: __m256i, b: __m256i) -> [Wide; 2] {
@@ -242,7 +253,9 @@ mod x86 {
         [products(pair, F_0_541 + F_0_765, F_0_541), products(pair, F_0_541, F_0_541 - F_1_847)]
     }
 
-    /// Returns the four odd outputs of the eight from the differences, or, in the inverse, the share of the odd inputs.
+    /// Returns the four odd outputs of the eight from the differences.
+    ///
+    /// In the inverse, it returns the share of the odd inputs.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn odd(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [Wide; 4] {
@@ -265,7 +278,9 @@ mod x86 {
         [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
     }
 
-    /// Multiplies the values by these two 16-bit constants, alternately, and adds the products in pairs.
+    /// Multiplies the values by two constants, alternately, and adds the products in pairs.
+    ///
+    /// The constants have 16 bits.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn products(pair: Wide, a: i32, b: i32) -> Wide {
@@ -285,7 +300,7 @@ mod x86 {
         [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])]
     }
 
-    /// Adds half of the lowest bit that [`narrowed`] keeps, so that it rounds.
+    /// Adds half of the lowest bit that [`narrowed`] keeps, for rounding.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn plus_half<const SHIFT: i32>(value: Wide) -> Wide {
@@ -327,11 +342,11 @@ mod x86 {
         })
     }
 
-    /// An order to put a block's coefficients into.
+    /// A new order for a block's coefficients.
     trait Order {
         /// For each coefficient, its index in the old order.
         const FROM: [u8; 64];
-        /// For each new row: the first and the last old row that it has coefficients from.
+        /// For each new row, the first and the last old row with coefficients of it.
         const ROWS: [(usize, usize); 8] = {
             let (mut rows, mut i) = ([(7, 0); 8], 0);
             while i < 64 {
@@ -341,8 +356,10 @@ mod x86 {
             }
             rows
         };
-        /// For each new row and each old row: the shuffle mask that moves bytes of the old one to their places in the new one, where 0x80
-        /// gives a zero. Each mask is there twice, for two blocks.
+        /// For each new row and each old row, a shuffle mask.
+        ///
+        /// It moves bytes of the old row to their places in the new one, where 0x80 gives a zero.
+        /// Each mask is repeated, for two blocks.
         const BYTES: [[[u8; 32]; 8]; 8] = {
             let (mut bytes, mut i) = ([[[0x80; 32]; 8]; 8], 0);
             while i < 64 {
@@ -392,7 +409,9 @@ mod x86 {
         ]
     }
 
-    /// Assembles a row from all old rows that it has coefficients from. Their numbers are known at compile time.
+    /// Assembles a row from all old rows with coefficients of it.
+    ///
+    /// Their numbers are known at compile time.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn reordered_row<O: Order, const ROW: usize>(rows: Rows) -> __m256i {
