@@ -267,7 +267,7 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     assert_eq!(waiting.join().unwrap(), gpu);
     assert!(given_up.is_empty());
     // A free slot of the other kind gives up its file.
-    let needs = Needs { pixels: 1, behind: 0, aside: 0, compressed: 1, compressed_aside: 0 };
+    let needs = Needs { pixels: 1, aside: 0, compressed: 1, compressed_aside: 0 };
     assert!(matches!(pool.take_either(needs, 0, &Attempts::default(), true), Ok(Room::Compressed(_))));
     assert_eq!(given_up.try_iter().collect::<Vec<_>>(), [id]);
 }
@@ -350,7 +350,7 @@ fn workers_that_are_insisted_on_are_waited_for() {
 /// Takes a slot for a picture of 100 bytes of pixels, or 10 compressed.
 fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insist: bool) -> Room {
     pool.take_either(
-        Needs { pixels: 100, behind: 5, aside: 0, compressed: 10, compressed_aside: 10 },
+        Needs { pixels: 100, aside: 0, compressed: 10, compressed_aside: 10 },
         0,
         attempts,
         insist,
