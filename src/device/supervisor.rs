@@ -127,8 +127,7 @@ impl WorkerDevice {
     /// Adds the device to the pool.
     ///
     /// Its slots are handed out once it is supervised and its worker is ready. `early` is its
-    /// worker, if that runs already. `required` decides what a worker that cannot start means for
-    /// the run.
+    /// worker, if that runs already. `required` decides whether the run can do without it.
     pub(super) fn new(
         args: WorkerArgs,
         slots: Slots,

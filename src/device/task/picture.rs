@@ -1,4 +1,4 @@
-//! A picture on its way through the pipeline: before it is decoded, while devices have its pixels, and afterwards.
+//! A picture on its way through the pipeline: before decoding, on devices, and afterwards.
 
 use std::sync::Arc;
 

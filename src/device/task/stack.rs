@@ -40,7 +40,7 @@ impl Page {
         Self { stack: Arc::new(stack), index: 0 }
     }
 
-    /// Returns the number of its picture, which it is or of which it is a band.
+    /// Returns the number of its picture: it is this picture or a band of it.
     pub(crate) fn picture(&self) -> usize {
         self.stack.pages.picture_of(self.index)
     }
