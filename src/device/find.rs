@@ -1,5 +1,6 @@
-//! The search for GPUs. A short-lived worker process asks CUDA, and the main process never loads
-//! it.
+//! The search for GPUs.
+//!
+//! A short-lived worker process asks CUDA, and the main process never loads it.
 
 use std::env;
 use std::fs;
@@ -218,8 +219,9 @@ impl Finder {
         }
     }
 
-    /// Waits for the answer. Returns `None` if it does not come within [`DEADLINE`], or within
-    /// [`END_DEADLINE`] after the query was called off.
+    /// Waits for the answer; returns `None` if it does not come in time.
+    ///
+    /// That is within [`DEADLINE`], and within [`END_DEADLINE`] after the query was called off.
     fn wait_for<T>(&self, told: &Receiver<T>) -> Option<T> {
         let mut until = Instant::now() + DEADLINE;
         while let Some(left) = until.checked_duration_since(Instant::now()) {

@@ -1,5 +1,6 @@
-//! Work of devices for a waiting CPU thread: decoding codestreams, and inflating and deflating
-//! streams.
+//! Work of devices for a waiting CPU thread.
+//!
+//! They decode codestreams, and inflate and deflate streams.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

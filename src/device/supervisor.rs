@@ -80,11 +80,9 @@ pub struct WorkerDevice {
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
-    /// The time without work after which its worker ends until there is work again; `None` for
-    /// never.
+    /// The time without work after which its worker ends until work comes; `None` for never.
     idle: Option<Duration>,
-    /// Whether it is given up for good if it keeps failing, instead of tried again after long
-    /// pauses.
+    /// Whether it is given up if it keeps failing, instead of tried again after long pauses.
     for_good: bool,
     /// The condition for the start of its worker.
     start: Start,
@@ -433,8 +431,7 @@ impl WorkerDevice {
         }
     }
 
-    /// Waits after a failure before the next attempt; returns `true` if the pipeline ended
-    /// meanwhile.
+    /// Waits before the attempt after a failure; returns `true` if the pipeline ended meanwhile.
     fn pause(&self, why: String, pause: Duration) -> bool {
         self.note(
             &format!("{why}; its pictures go to other devices, and it is restarted in {pause:?}"),

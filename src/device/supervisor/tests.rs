@@ -52,8 +52,9 @@ fn slot_of(device: &WorkerDevice, bytes: u64) -> Slot {
     device.pool.take(bytes, 0, 0, &attempts).unwrap()
 }
 
-/// A task of four gray pixels; where its picture goes to be decoded again; and where the finished
-/// task goes.
+/// A task of four gray pixels.
+///
+/// Also returns where its picture goes to be decoded again, and where the finished task goes.
 fn task(slot: Slot) -> (Task, Receiver<QueuedJob>, Receiver<Task>) {
     let mut content = tempfile::tempfile().unwrap();
     content.write_all(b"P5 2 2 255\n0123").unwrap();

@@ -89,8 +89,9 @@ impl Worker {
         Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new() }
     }
 
-    /// Returns whether it has more work than its lanes, `lanes` of them for pictures, can begin at
-    /// once.
+    /// Returns whether it has more work than its lanes can begin at once.
+    ///
+    /// `lanes` of them are for pictures.
     pub(super) fn is_full(&self, lanes: usize) -> bool {
         let is_picture = |lent: &&Lent| matches!(lent.loan, Loan::Picture(_));
         let pictures = self.lent.values().filter(is_picture).count();

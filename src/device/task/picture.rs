@@ -78,8 +78,9 @@ impl QueuedJob {
         self.attempts != Attempts::default() || self.page.is_some()
     }
 
-    /// Returns the number of pages of its file if it is the first, a report shows it and it is no
-    /// band.
+    /// Returns the number of pages of its file, if a report shows it as the first of them.
+    ///
+    /// A band is never shown.
     pub(crate) fn shown_of(&self) -> Option<usize> {
         match &self.page {
             _ if !self.job.is_shown => None,

@@ -144,8 +144,7 @@ struct StackState {
     /// The number of pages that are through a pass before the last, summed over these passes.
     prepared: usize,
     written: usize,
-    /// The bits that are not 0 in all samples of each picture in bands, as far as bands have
-    /// reported.
+    /// The bits that are not 0 in all samples of each picture in bands, as far as known.
     used_bits: HashMap<usize, u16>,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,

@@ -53,8 +53,9 @@ impl Waiting {
 }
 
 impl LaneContext<'_> {
-    /// Runs a JPEG lane: reports whether it could be created, then recodes batches until the
-    /// process ends.
+    /// Runs a JPEG lane, which recodes batches until the process ends.
+    ///
+    /// Reports first whether the lane could be created.
     pub(super) fn run_jpeg_lane(&self, waiting: &Waiting, made: &Sender<Result<(), EngineError>>) {
         let made_lane = trace_span!("make a lane").in_scope(|| self.engine.jpeg_lane());
         let Some(mut lane) = report(made, made_lane) else { return };

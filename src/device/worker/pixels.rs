@@ -43,7 +43,9 @@ pub(super) fn report<L>(made: &Sender<Result<(), EngineError>>, lane: Result<L, 
 }
 
 impl LaneContext<'_> {
-    /// Runs a lane: reports whether it could be created, then carries out the lent orders.
+    /// Runs a lane, which carries out the lent orders.
+    ///
+    /// Reports first whether the lane could be created.
     pub(super) fn run_lane(&self, lent: &Receiver<Lent>, made: &Sender<Result<(), EngineError>>) {
         let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.engine.lane())) else {
             return;

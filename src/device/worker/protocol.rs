@@ -183,8 +183,8 @@ impl Channel {
         Ok(Some((message, fd)))
     }
 
-    /// Makes [`Channel::send`] fail with `WouldBlock` once the other end has left no room for this
-    /// long.
+    /// Makes [`Channel::send`] fail with `WouldBlock` after this long without room at the other
+    /// end.
     ///
     /// # Errors
     /// The system's.

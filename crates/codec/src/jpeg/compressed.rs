@@ -1,6 +1,7 @@
 //! JPEGs that a GPU decodes and encodes: which ones, and how its streams become output files.
 //!
-//! A GPU only decodes undamaged files of common kinds. Everything else is left to the CPU, and so are all error messages.
+//! A GPU only decodes undamaged files of common kinds. Everything else is left to the CPU, and so
+//! are all error messages.
 
 use std::fs::File;
 use std::io::Write;
@@ -47,8 +48,10 @@ pub(super) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the segments before the first scan. `None` unless the picture is one for a GPU: baseline, with at most one restart interval,
-    /// and with 8-bit quantization tables.
+    /// Reads the segments before the first scan.
+    ///
+    /// `None` unless the picture is one for a GPU: baseline, with at most one restart interval, and
+    /// with 8-bit quantization tables.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let (mut frame, mut quantization, mut interval) = (None, [None; 4], None);
         let mut rest = bytes.get(2..)?;

@@ -47,7 +47,8 @@ struct PartPlaces {
 }
 
 impl Recoder {
-    /// Returns the bytes of device memory for a file, about, without those for changing its luma.
+    /// Returns about how many bytes of device memory a file takes, without those for changing its
+    /// luma.
     pub(super) fn bytes((picture, _, room): &File<'_>) -> u64 {
         let pixels = u64::from(picture.size.0) * u64::from(picture.size.1);
         let blocks = (picture.mcus.0 * picture.mcus.1 * picture.blocks_of_mcu()) as u64;

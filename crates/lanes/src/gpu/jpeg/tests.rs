@@ -40,8 +40,7 @@ fn jpegs_below(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
     }
 }
 
-/// Returns the JPEGs among the tests' data and, if there is one, in the collection that
-/// `HISTEQD_CORPUS` names.
+/// Returns the JPEGs of the tests' data, and of the collection that `HISTEQD_CORPUS` names, if any.
 fn jpegs() -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     jpegs_below(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data")), &mut found);
@@ -52,7 +51,7 @@ fn jpegs() -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// A GPU with all that decoding takes.
+/// A GPU, with the state for decoding.
 struct Device {
     engine: GpuEngine,
     stream: Stream,
@@ -86,7 +85,7 @@ impl Device {
         let picture = &self.coefficients.pictures[self.coefficients.place_of(number).unwrap()];
         let count = picture.blocks() as usize;
         let (mut all, mut dc) = (vec![[0_i16; 64]; count], vec![0_i16; count]);
-        // SAFETY: nothing else uses the memory, and it waits.
+        // SAFETY: the memory has no other use, and it waits.
         unsafe {
             let to = bytemuck::cast_slice_mut(all.as_flattened_mut());
             self.stream.download(picture.at.coefficients, to).unwrap();
@@ -113,7 +112,7 @@ impl Device {
     }
 }
 
-/// How many pictures were decoded by both readers, by neither, and only by the codec.
+/// The numbers of pictures that were decoded by both readers, by neither, and only by the codec.
 #[derive(Debug, Default)]
 struct Count {
     both: usize,
