@@ -1,5 +1,5 @@
 //! Contrast enhancement for folders of pictures, on CPUs and GPUs, with bit-identical pixels on
-//! every device (except for JPEGs that a GPU decodes or encodes).
+//! every device.
 //!
 //! ```text
 //!  source        decode                    lane                        encode + publish
@@ -12,8 +12,7 @@
 //! ```
 //!
 //! JPEGs may also stay compressed in their slots: a GPU's worker then decodes, equalizes and
-//! encodes them itself, and its output is published. JPEGs that the CPU decodes may still be
-//! encoded by a GPU's lane.
+//! encodes them itself, and its output is published.
 //!
 //! A picture has one name for each stage. [`source`] finds a [`source::Job`]; [`run::pipeline`]
 //! queues and decodes it ([`Picture`](device::task::Picture), with its pixels in a [`slot`]); a

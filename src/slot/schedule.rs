@@ -1,10 +1,9 @@
 //! The choice of a device for each picture: a pure function of the devices' activity, and of the
 //! measured costs of pictures.
 //!
-//! A picture can go three ways: the CPU does it all; the CPU decodes it, and a worker equalizes it
-//! (and encodes a JPEG's planes); or a worker does it all. Every picture needs cores, and it goes
-//! the way that takes the least of them, as long as the worker on that way does not have enough
-//! work already:
+//! A picture can go three ways: the CPU does it all; the CPU decodes it, and a worker equalizes it;
+//! or a worker does it all. Every picture needs cores, and it goes the way that takes the least of
+//! them, as long as the worker on that way does not have enough work already:
 //!
 //! - A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because
 //!   there are just enough of those to keep its decoders busy.

@@ -6,6 +6,7 @@
 
 use std::sync::LazyLock;
 
+use super::portable::Words;
 use super::simd;
 
 /// Pixels that go through each step together.
@@ -27,20 +28,15 @@ const LIGHTS: usize = 1 << 12;
 /// Entries of [`Tables::root`]; those above 2040, which stands for 1, are unused.
 const ROOTS: usize = 1 << 11;
 
-/// A table of 16-bit entries for bytes, as two: of their lower and their upper bytes.
-///
-/// Bytes are looked up many at a time.
-type Halves = [[u8; 256]; 2];
-
 /// The functions of one value.
 struct Tables {
     /// Linear light of a sample, in units of 1/2040.
-    light: Halves,
+    light: Words,
     /// The root that L*a*b* takes of X, Y and Z, in units of 1/32768.
     root: [i32; ROOTS],
     /// Y of a lightness, and its root, both in units of 1/16384.
-    y: Halves,
-    root_of_y: Halves,
+    y: Words,
+    root_of_y: Words,
     /// The sample of linear light in units of 1/4096.
     of_light: [i32; LIGHTS],
 }
@@ -50,19 +46,20 @@ struct Tables {
 /// No entry is near enough to a half for another processor's last bit to matter, except the roots,
 /// which are first rounded to 32 bits as in OpenCV.
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
-    light: halves(|sample| 2040.0 * light(f64::from(sample as f32 / 255.0))),
+    light: words(|sample| 2040.0 * light(f64::from(sample as f32 / 255.0))),
     root: std::array::from_fn(|x| rounded(32768.0 * f64::from(root(x as f64 / 2040.0) as f32))),
-    y: halves(|lightness| match lightness as f64 * 100.0 / 255.0 {
+    y: words(|lightness| match lightness as f64 * 100.0 / 255.0 {
         low if low <= 8.0 => 16384.0 * low * 27.0 / 24389.0,
         high => 16384.0 * ((high + 16.0) / 116.0).powi(3),
     }),
-    root_of_y: halves(|lightness| 16384.0 * (lightness as f64 * 100.0 / 255.0 + 16.0) / 116.0),
+    root_of_y: words(|lightness| 16384.0 * (lightness as f64 * 100.0 / 255.0 + 16.0) / 116.0),
     of_light: std::array::from_fn(|light| rounded(255.0 * sample(light as f64 / LIGHTS as f64))),
 });
 
 /// Returns the table of a function's values, rounded; they are from 0 to 32767.
-fn halves(value: impl Fn(usize) -> f64) -> Halves {
-    [0, 1].map(|half| std::array::from_fn(|at| rounded(value(at)).to_le_bytes()[half]))
+fn words(value: impl Fn(usize) -> f64) -> Words {
+    let entries: [u16; 256] = std::array::from_fn(|at| rounded(value(at)) as u16);
+    Words { entries, halves: [0, 1].map(|half| entries.map(|entry| entry.to_le_bytes()[half])) }
 }
 
 /// [`Tables`] with entries of their smallest size, for the kernels of GPUs.
@@ -70,11 +67,8 @@ fn halves(value: impl Fn(usize) -> f64) -> Halves {
 /// The layout is that of `LabTables` in `kernels/colours.cuh`.
 static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let Tables { light, root, y, root_of_y, of_light } = &*TABLES;
-    let whole = |[low, high]: &Halves| {
-        low.iter().zip(high).map(|(&low, &high)| u16::from_le_bytes([low, high])).collect()
-    };
     let root = root.iter().map(|&entry| entry as u16).collect();
-    let wide: [Vec<u16>; 4] = [whole(light), root, whole(y), whole(root_of_y)];
+    let wide: [Vec<u16>; 4] = [light.entries.to_vec(), root, y.entries.to_vec(), root_of_y.entries.to_vec()];
     let wide = wide.concat().into_iter().flat_map(u16::to_ne_bytes);
     wide.chain(of_light.map(|sample| sample as u8)).collect()
 });
@@ -145,8 +139,8 @@ fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: 
         ];
         let mut xyz = [[0; STEP]; 3];
         let (mut ys, mut roots_of_y) = ([0; STEP], [0; STEP]);
-        simd::look_up_halves(lightness, &tables.y, &mut ys);
-        simd::look_up_halves(lightness, &tables.root_of_y, &mut roots_of_y);
+        simd::look_up_words(lightness, &tables.y, &mut ys);
+        simd::look_up_words(lightness, &tables.root_of_y, &mut roots_of_y);
         for at in 0..STEP {
             let a = level(500 * (of_x[at] - of_y[at]) + (128 << 15));
             let b = level(200 * (of_y[at] - of_z[at]) + (128 << 15));
@@ -175,7 +169,7 @@ fn lights<const C: usize>(pixels: &[[u8; C]], tables: &Tables) -> [[u16; STEP]; 
         }
     }
     for (samples, lights) in samples.iter().zip(&mut lights) {
-        simd::look_up_halves(samples, &tables.light, lights);
+        simd::look_up_words(samples, &tables.light, lights);
     }
     lights
 }

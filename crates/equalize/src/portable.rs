@@ -282,12 +282,19 @@ pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, b
     quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)
 }
 
-/// Looks bytes up in a table of 16-bit entries, given as two tables of bytes.
-///
-/// One has the lower and the other the upper byte of each entry.
-pub(crate) fn look_up_halves(bytes: &[u8], low: &[u8; 256], high: &[u8; 256], entries: &mut [u16]) {
-    for (entry, &byte) in entries.iter_mut().zip(bytes) {
-        *entry = u16::from_le_bytes([low[usize::from(byte)], high[usize::from(byte)]]);
+/// A table of 16-bit entries for bytes.
+pub(crate) struct Words {
+    pub(crate) entries: [u16; 256],
+    /// Their lower and their upper bytes, for looking up many at a time.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AVX-512 takes them"))]
+    pub(crate) halves: [[u8; 256]; 2],
+}
+
+/// Looks bytes up.
+#[inline(always)]
+pub(crate) fn look_up_words(bytes: &[u8], table: &Words, found: &mut [u16]) {
+    for (found, &byte) in found.iter_mut().zip(bytes) {
+        *found = table.entries[usize::from(byte)];
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::bytes;
 use super::hue::keep_hue_portable;
-use super::portable::{self, Corners};
+use super::portable::{self, Corners, Words};
 
 #[cfg(target_arch = "x86_64")]
 mod bits;
@@ -121,16 +121,15 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     portable::map(samples, lut);
 }
 
-/// Looks bytes up in a table of 16-bit entries, given as two tables of bytes.
-///
-/// One has the lower and the other the upper byte of each entry.
-pub(super) fn look_up_halves(bytes: &[u8], halves: &[[u8; 256]; 2], entries: &mut [u16]) {
+/// Looks bytes up in a table of 16-bit entries.
+#[inline(always)]
+pub(super) fn look_up_words(bytes: &[u8], table: &Words, found: &mut [u16]) {
     #[cfg(target_arch = "x86_64")]
     if has_vbmi() {
         // SAFETY: the processor has the instructions that the function is compiled for.
-        return unsafe { map::look_up_halves_vbmi(bytes, halves, entries) };
+        return unsafe { map::look_up_words_vbmi(bytes, table, found) };
     }
-    portable::look_up_halves(bytes, &halves[0], &halves[1], entries);
+    portable::look_up_words(bytes, table, found);
 }
 
 /// Shifts the colours of RGB (`C` = 3) or RGBA (`C` = 4) pixels by the difference of two lumas.

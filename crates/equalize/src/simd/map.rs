@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::x86::{load128, load256, load512, store256, store512};
-use crate::portable;
+use crate::portable::{self, Words};
 
 /// Maps 64 samples at a time.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
@@ -20,11 +20,12 @@ pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
 ///
 /// The two halves of each entry are then joined.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-pub(super) fn look_up_halves_vbmi(bytes: &[u8], [low, high]: &[[u8; 256]; 2], entries: &mut [u16]) {
+pub(super) fn look_up_words_vbmi(bytes: &[u8], table: &Words, found: &mut [u16]) {
+    let [low, high] = &table.halves;
     let (low_registers, high_registers) = (load_lut(low), load_lut(high));
     let (first, second) = (load512(&IN_TURN[0]), load512(&IN_TURN[1]));
     let (blocks, tail) = bytes.as_chunks::<64>();
-    let (whole, rest) = entries.split_at_mut(blocks.len() * 64);
+    let (whole, rest) = found.split_at_mut(blocks.len() * 64);
     for (block, entries) in blocks.iter().zip(whole.as_chunks_mut::<64>().0) {
         let index = load512(block);
         let (low, high) = (look_up(&low_registers, index), look_up(&high_registers, index));
@@ -32,7 +33,7 @@ pub(super) fn look_up_halves_vbmi(bytes: &[u8], [low, high]: &[[u8; 256]; 2], en
         store512(front, _mm512_permutex2var_epi8(low, first, high));
         store512(back, _mm512_permutex2var_epi8(low, second, high));
     }
-    portable::look_up_halves(tail, low, high, rest);
+    portable::look_up_words(tail, table, rest);
 }
 
 /// Permutations that take bytes from two registers in turn, in the order of memory.

@@ -1,6 +1,5 @@
 //! The test of a lane before its first picture: small files, and the CPU's bytes for them.
 
-use super::CoderLane;
 use crate::lane::{EngineError, JpegLane, Recoded, Recoding};
 use codec::{CompressedJpeg, JpegQuality};
 use equalize::{Depth, Layout, Method, Operation, Pixel};
@@ -37,7 +36,7 @@ pub(super) const KNOWN: [Known; 3] = [
 ///
 /// # Errors
 /// If the device fails, or an output has other bytes than the CPU's.
-pub(super) fn check(lane: &mut CoderLane<'_>) -> Result<(), EngineError> {
+pub(super) fn check(lane: &mut dyn JpegLane) -> Result<(), EngineError> {
     let mut slots = KNOWN.each_ref().map(|known| {
         let mut slot = known.file.to_vec();
         slot.resize(jpeg(known).slot_bytes() as usize, 0);
