@@ -343,7 +343,9 @@ fn exit(error: &clap::Error) -> ! {
 }
 
 impl Cli {
-    /// Parses the command line of this process. If it is invalid or asks for help, clap prints its message and the process exits.
+    /// Parses the command line of this process.
+    ///
+    /// If it is invalid or asks for help, clap prints its message and the process exits.
     ///
     /// # Errors
     /// If the command line contains a mistake that can be explained better than clap does.

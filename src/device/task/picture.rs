@@ -80,7 +80,7 @@ impl QueuedJob {
 
     /// Returns the number of pages of its file, if a report shows it as the first of them.
     ///
-    /// A band is never shown.
+    /// `None` for a band.
     pub(crate) fn shown_of(&self) -> Option<usize> {
         match &self.page {
             _ if !self.job.is_shown => None,

@@ -65,7 +65,7 @@ impl Page {
         self.stack.tiles.get(self.picture().checked_sub(1)?)?.get()?.as_ref()
     }
 
-    /// Records the bits that are not 0 in all samples of a band.
+    /// Records the used bits of a band, which are 1 in any of its samples.
     pub(crate) fn note_used_bits(&self, bits: u16) {
         *self.stack.lock().used_bits.entry(self.picture()).or_default() |= bits;
     }
@@ -144,7 +144,7 @@ struct StackState {
     /// The number of pages that are through a pass before the last, summed over these passes.
     prepared: usize,
     written: usize,
-    /// The bits that are not 0 in all samples of each picture in bands, as far as known.
+    /// The used bits of each picture in bands, as far as known: bits that are 1 in any sample.
     used_bits: HashMap<usize, u16>,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,

@@ -183,8 +183,7 @@ impl Channel {
         Ok(Some((message, fd)))
     }
 
-    /// Makes [`Channel::send`] fail with `WouldBlock` after this long without room at the other
-    /// end.
+    /// Makes [`Channel::send`] fail with `WouldBlock` after waiting for room for this long.
     ///
     /// # Errors
     /// The system's.

@@ -103,8 +103,10 @@ fn take_tables<'a>(mut content: &'a [u8], tables: &mut Quantization<'a>) -> Opti
     content.is_empty().then_some(())
 }
 
-/// Returns whether the Huffman codes of a [`CompressedJpeg`] are valid, and its entropy-coded data
-/// have the parts and the end that a GPU needs, as far as can be seen without reading codes.
+/// Returns whether a GPU is likely to decode the scan of a [`CompressedJpeg`].
+///
+/// The Huffman codes are then valid, and the entropy-coded data have the parts and the end that a
+/// GPU needs, as far as can be seen without reading codes.
 pub(super) fn has_scan(file: &[u8], quality: JpegQuality) -> bool {
     BaselinePicture::read(file).is_some_and(|picture| BaselineOutput::new(&picture, quality).is_some())
 }

@@ -122,7 +122,7 @@ impl Coefficients {
         Ok(())
     }
 
-    /// Returns the index of a picture of the batch among those that the kernels have.
+    /// Returns the index in `pictures` of a picture of the batch; `None` if it is for the CPU.
     pub(super) fn place_of(&self, number: usize) -> Option<usize> {
         self.places[number]
     }

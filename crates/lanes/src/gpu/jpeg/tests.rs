@@ -120,8 +120,9 @@ struct Count {
     unclear: usize,
 }
 
-/// Decodes a batch of files. All coefficients must be the codec's, and damage that the codec finds
-/// must be found.
+/// Decodes a batch of files, and compares it with the codec's results.
+///
+/// All coefficients must be the codec's, and damage that the codec finds must be found.
 fn compare(device: &mut Device, files: &[(PathBuf, Vec<u8>)], count: &mut Count) {
     let batch: Vec<_> = files.iter().map(|(_, bytes)| BaselinePicture::read(bytes)).collect();
     device.decode(&batch.iter().map(Option::as_ref).collect::<Vec<_>>());
@@ -151,8 +152,9 @@ fn coefficients_are_those_of_the_codec() {
     assert!(count.both > 10 && count.unclear <= count.both / 20, "{count:?}");
 }
 
-/// Changes a few bytes, mostly of the entropy-coded data; sometimes removes or doubles some, or
-/// cuts the file short.
+/// Changes a few bytes, mostly of the entropy-coded data.
+///
+/// Sometimes it removes or doubles some, or cuts the file short.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(3) {
         let from = if random.below(5) > 0 { bytes.len() / 4 } else { 0 };
@@ -195,8 +197,9 @@ fn damage_that_the_codec_finds_is_found() {
     assert!(count.both > 300 && count.neither > 1000 && count.unclear < 50, "{count:?}");
 }
 
-/// Returns a picture as the CPU decodes it, and the CPU's output, if the picture is decoded to
-/// luma.
+/// Returns a picture as the CPU decodes it, and the CPU's output.
+///
+/// `None` unless the picture is decoded to luma.
 fn recoded_by_cpu(file: &[u8], operation: &Operation, target: &Target) -> Option<(Decoded, Vec<u8>)> {
     const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
     let (mut from, mut buffer) = (tempfile::tempfile().unwrap(), Vec::new());
