@@ -44,32 +44,21 @@ const START_DEADLINE: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(250), longest: Duration::from_secs(600) };
 /// The number of failures without a picture in between after which no picture waits for the device.
 const MAX_FAILURES: u32 = 5;
-/// The number of pictures in a row left to other devices after which a worker counts as failed.
-///
-/// Each of them was decoded in vain.
+/// A worker fails if it leaves this many pictures in a row, each decoded in vain, to other devices.
 const MAX_DECLINED: u32 = 16;
-/// A rate slower than any bus or kernel in working order.
-///
-/// A task's deadline allows for everything queued on the device at this rate.
+/// A rate below that of any working bus or kernel. Deadlines allow it for everything queued.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
-/// Slots per lane for JPEGs.
+/// Slots per lane for JPEGs: a batch in work, and another that waits for it or to be written.
 ///
-/// They hold a batch in work, and another that waits for it or to be written. With more, the CPU
-/// would have to wait for a GPU at the end of a run.
+/// With more, the CPU would have to wait for a GPU at the end of a run.
 const COMPRESSED_EACH: usize = 5 * JPEG_BATCH / 2;
-/// The time limit for the end of a killed worker.
-///
-/// The driver cleans up after it, and may hang in that too.
+/// The time limit for the end of a killed worker: the driver cleans up after it, and may hang too.
 const END_DEADLINE: Duration = Duration::from_secs(30);
 /// The interval of checks of deadlines.
 const TICK: Duration = Duration::from_millis(100);
-/// The longest plausible turn of the supervisor's loop.
-///
-/// A longer one was interrupted: this process was stopped, and could not read any answer.
+/// A longer turn of the supervisor's loop means that this process was stopped: it read no answers.
 const STOPPED: Duration = Duration::from_secs(1);
-/// The longest wait for room when sending to a worker.
-///
-/// The waiting thread holds up the other devices and the main loop.
+/// The longest wait for room in a worker's socket. It holds up other devices and the main loop.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A device with lanes that are threads of a worker process, which is restarted when it fails.
@@ -115,9 +104,7 @@ enum End {
     Refused(String),
     /// It failed.
     Failed(String),
-    /// It was killed but did not end.
-    ///
-    /// It may still write into its slots, which must not be used again.
+    /// It was killed but did not end. It may still write into its slots, which stay in use.
     Lingers(String),
 }
 
@@ -182,8 +169,7 @@ impl WorkerDevice {
                 End::Idle if self.is_wanted(Start::Now) => continue,
                 End::Idle => return,
                 End::Lingers(why) => return self.give_up(why),
-                // Only the first worker's refusal is final: a device that could be started once may
-                // be able to start again.
+                // Only the first refusal is final: a device that started once may be able to again.
                 End::Refused(reason) if life == 0 && (self.for_good || self.required.are_demanded()) => {
                     self.required.unusable(&format!("{} cannot be used: {reason}", self.name));
                     return self.give_up(format!("not used: {reason}"));
@@ -266,8 +252,7 @@ impl WorkerDevice {
 
     fn begin(&self, channel: &Channel) -> Result<(), End> {
         let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
-        // Sending waits for room under a lock that the supervisor needs, and must therefore not
-        // wait forever.
+        // Sending holds a lock that the supervisor needs, and must not wait forever.
         worker_end
             .wait_at_most(self.timeout.min(SEND_TIMEOUT))
             .map_err(|error| End::Failed(error.to_string()))?;
@@ -379,9 +364,7 @@ impl WorkerDevice {
         }
     }
 
-    /// Reports to the worker the slots that have given up their memory.
-    ///
-    /// A busy worker gets the report with the next task.
+    /// Reports released memory to the worker. In a busy worker, the next task does.
     fn tell_released(&self) {
         if let Some(worker) = &mut self.link.lock().worker {
             worker.unmap(&self.link.released);
@@ -403,9 +386,8 @@ impl WorkerDevice {
         worker.map(|worker| worker.ready = false).is_some()
     }
 
-    /// Keeps further pictures from the worker, whose end may take long.
-    ///
-    /// It may still write to the slots that it has.
+    /// Keeps further pictures from the worker, which may end late and write to its slots until
+    /// then.
     fn leave_alone(&self) {
         self.pool.down(self.id);
         let mut state = self.link.lock();
@@ -454,8 +436,8 @@ impl WorkerDevice {
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
         // A slot's former memory must be reported before its present memory.
         worker.unmap(&self.link.released);
-        // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and
-        // takes the loan back.
+        // If the worker is dead or deaf, its supervisor is about to find out and takes the loan
+        // back.
         let _ = worker.offer(&loan);
         worker.lent.insert(loan.slot().id(), Lent { loan, deadline });
         state.note_use(self.args.lanes);
