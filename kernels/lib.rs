@@ -1,7 +1,8 @@
-//! The CUDA kernels of histeqd, in modules, so that a driver loads only what a run needs. `build.sh` makes them from the sources beside it.
+//! The CUDA kernels of histeqd, in modules, so that a driver loads only those that a run needs.
 //!
-//! Each module is there as PTX, which every driver from 384 on compiles for its GPUs, from compute capability 3.7 on, which takes it up to a
-//! second. For most GPUs there is also a cubin, which is that compiled already.
+//! `build.sh` makes them from the sources in this folder. Each module is there as PTX, which every
+//! driver from 384 on compiles for its GPUs, from compute capability 3.7 on, which takes it up to a
+//! second. For most GPUs there is also a cubin, which is the compiled form.
 //!
 //! ```
 //! use histeqd_kernels::GLOBAL8;
@@ -16,8 +17,10 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-/// Makes a module from its files. A cubin runs on all GPUs of its architecture's generation (the first number) that are not older. This is
-/// the list of the architectures; `build.sh` knows which compiler each one takes.
+/// Makes a module from its files.
+///
+/// A cubin runs on all GPUs of its architecture's generation (the first number) that are not older.
+/// This is the list of the architectures; `build.sh` knows which compiler each one takes.
 macro_rules! module {
     ($name:literal) => {
         module!($name: (7, 0) "sm_70", (8, 0) "sm_80", (9, 0) "sm_90", (10, 0) "sm_100", (11, 0) "sm_110", (12, 0) "sm_120")
@@ -36,7 +39,7 @@ macro_rules! module {
 
 /// Global equalization and counting of 8-bit pictures.
 pub const GLOBAL8: Module = module!("global8");
-/// Counting and global equalization of 16-bit pictures, and what 8-bit pictures need of counts.
+/// Counting and global equalization of 16-bit pictures, and the steps on counts for 8-bit pictures.
 pub const GLOBAL16: Module = module!("global16");
 /// Planes of interleaved pixels, taken out and put back.
 pub const PLANES: Module = module!("planes");
@@ -57,12 +60,12 @@ pub const TRAP: Module = module!("trap":);
 /// Published ways of equalization, which the ladder compares with those above.
 pub const LADDER: Module = module!("ladder":);
 
-/// Some of the kernels.
+/// A module of kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
-    /// What it is called, which no other is.
+    /// Its unique name.
     pub name: &'static str,
-    /// Their PTX, in gzip.
+    /// The PTX, in gzip.
     ptx: &'static [u8],
     cubins: &'static [Cubin],
 }
@@ -75,13 +78,13 @@ struct Cubin {
 }
 
 impl Module {
-    /// Returns their PTX, which takes a few milliseconds.
+    /// Returns the PTX. Unpacking takes a few milliseconds.
     #[must_use]
     pub fn ptx(&self) -> String {
         String::from_utf8(unpack(self.ptx)).expect("PTX is text")
     }
 
-    /// Returns what is compiled for GPUs of this compute capability (major and minor), if anything is.
+    /// Returns the code for GPUs of this compute capability (major and minor), if there is any.
     #[must_use]
     pub fn cubin(&self, capability: (u32, u32)) -> Option<Vec<u8>> {
         self.choose(capability).map(|cubin| unpack(cubin.gzipped))
@@ -93,7 +96,7 @@ impl Module {
     }
 }
 
-/// Returns what one of the files of `prebuilt` holds.
+/// Returns the content of a file of `prebuilt`.
 fn unpack(gzipped: &[u8]) -> Vec<u8> {
     let mut unpacked = Vec::new();
     GzDecoder::new(gzipped).read_to_end(&mut unpacked).expect("the file is as gzip wrote it");

@@ -331,8 +331,9 @@ pub enum Invocation {
     Command(Command),
 }
 
-/// Prints clap's message, and exits. It quotes an invalid value, which may be an address with a
-/// password.
+/// Prints clap's message, and exits.
+///
+/// The message quotes an invalid value, which may be an address with a password.
 fn exit(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -343,7 +344,9 @@ fn exit(error: &clap::Error) -> ! {
 }
 
 impl Cli {
-    /// Parses the command line of this process. If it is invalid or asks for help, clap prints its message and the process exits.
+    /// Parses the command line of this process.
+    ///
+    /// If it is invalid or asks for help, clap prints its message and the process exits.
     ///
     /// # Errors
     /// If the command line contains a mistake that can be explained better than clap does.
@@ -451,8 +454,9 @@ impl Cli {
         Ok(Invocation::Run(Box::new(settings)))
     }
 
-    /// Returns the kind of run that the flags are for. `--print-config` counts as a service,
-    /// because it may print a service's configuration.
+    /// Returns the kind of run that the flags are for.
+    ///
+    /// `--print-config` counts as a service, because it may print a service's configuration.
     fn kind(&self) -> RunKind {
         match (self.watch || self.print_config, self.resume) {
             (true, _) => RunKind::Watch,

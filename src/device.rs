@@ -1,6 +1,7 @@
-//! Devices: where slots are equalized. A small trait, its implementations for the CPU and for worker processes, and the choice among them.
+//! Devices, which equalize the pictures in slots: the CPU, and worker processes for GPUs.
 //!
-//! [`while_started`] has the devices of a [`machine`] work for one run, or for all runs of a service, whose workers are started once.
+//! They implement a small trait, and a run chooses among them. [`while_started`] starts the devices
+//! of a [`machine`] for one run, or once for all runs of a service.
 
 pub(crate) mod backoff;
 mod choose;
@@ -26,23 +27,25 @@ pub use context::Context;
 pub use devices::Devices;
 pub use start::while_started;
 
-/// A device: takes filled slots and passes them on equalized.
+/// A device, which equalizes pictures in slots and passes them on.
 ///
-/// Whatever happens to the device, no task is lost: it comes out equalized, or its job goes back to be decoded again for another device, or
-/// its failure is reported.
+/// No task is lost, even if the device fails: the picture comes out equalized, or its job goes back
+/// to be decoded again for another device, or its failure is reported.
 pub trait Device: Send + Sync {
-    /// Returns the name that the summary and messages use.
+    /// Returns the name for the summary and for messages.
     fn name(&self) -> Arc<str>;
 
     /// Returns its current state.
     fn state(&self) -> DeviceState;
 
-    /// Takes a task whose slot belongs to this device. Does not wait for the picture; may wait for room in a worker's socket.
+    /// Takes a task with a slot of this device.
+    ///
+    /// It does not wait for the picture, but may wait for room in a worker's socket.
     fn submit(&self, task: Task);
 
-    /// Takes what a thread waits for, whose slot belongs to this device.
+    /// Takes the work that a thread waits for, in a slot of this device.
     fn offload(&self, task: OffloadTask);
 
-    /// Lets the device's threads and processes end, because no more tasks will come.
+    /// Ends the device's threads and processes, because no more tasks will come.
     fn close(&self);
 }

@@ -1,4 +1,6 @@
-//! Devices other than the process's own lanes: the same bytes from all of them, and nothing lost when they fail.
+//! Devices other than the process's own lanes.
+//!
+//! All make the same bytes, and no picture is lost when one fails.
 
 mod batch;
 mod byte_orders;

@@ -1,5 +1,6 @@
-//! Tensors in the memory of GPUs, lent to this module and by it through DLPack:
-//! <https://dmlc.github.io/dlpack/latest/>.
+//! Tensors in the memory of GPUs, lent to this module and by it through DLPack.
+//!
+//! See <https://dmlc.github.io/dlpack/latest/>.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -275,8 +276,9 @@ impl Drop for Exported {
 
 #[pymethods]
 impl Exported {
-    /// Returns a capsule. `stream`: the one in which the consumer will use it, which is made to
-    /// wait for its content.
+    /// Returns a capsule.
+    ///
+    /// `stream` is the one in which the consumer will use it. It is made to wait for the content.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: Bound<'py, Self>,

@@ -13,7 +13,9 @@ pub(crate) fn failed(error: Error) -> PyErr {
 }
 
 /// Returns the exception for an argument that `histeqd/*.py` should have refused, in words for
-/// users. Memory is touched only after these checks.
+/// users.
+///
+/// Memory is touched only after these checks.
 pub(crate) fn unchecked(name: &str) -> PyErr {
     PyValueError::new_err(format!(
         "{name}: does not fit, and was not refused before; please report this as a fault of histeqd"

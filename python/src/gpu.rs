@@ -1,5 +1,6 @@
-//! The same functions for tensors in the memory of a GPU, called by `histeqd/_gpu.py`. They neither
-//! copy nor wait.
+//! The same functions for tensors in the memory of a GPU, called by `histeqd/_gpu.py`.
+//!
+//! They neither copy nor wait.
 #![allow(unsafe_code)]
 
 use arrays::{Batch, Error, Gpu, Mask, Pictures, Stream};
@@ -250,8 +251,9 @@ pub(crate) fn gpu_luts(
     })
 }
 
-/// Sends pictures through LUTs: one for each plane that the operation equalizes, or, with one, all
-/// planes through that.
+/// Sends pictures through LUTs.
+///
+/// There is one for each plane that the operation equalizes, or a single one for all planes.
 #[pyfunction]
 #[pyo3(signature = (array, out, luts, operation, stream))]
 pub(crate) fn gpu_apply(

@@ -1,5 +1,6 @@
-//! The Python module `histeqd._histeqd`, called by `histeqd/__init__.py` once arguments are checked
-//! and arrays have four axes.
+//! The Python module `histeqd._histeqd`, called by `histeqd/__init__.py`.
+//!
+//! The caller has checked the arguments, and given arrays four axes.
 //!
 //! It is private in Python. NumPy's memory is borrowed through rust-numpy: two calls at once cannot
 //! write the same array, and the interpreter is free while pictures are processed.
@@ -32,15 +33,18 @@ use failure::unchecked;
 use pictures::{Kept, Planes, Task, Through};
 use views::Pair;
 
-/// How contrast is enhanced: a method, the equalized part of a colour picture, a strength in
-/// thousandths, and the number of levels if samples have fewer than their bits allow.
+/// A way of enhancing contrast.
+///
+/// It has a method, the equalized part of a colour picture, a strength in thousandths, and the
+/// number of levels if samples have fewer than their bits allow.
 #[pyclass(frozen, name = "Operation")]
 struct PyOperation(Operation);
 
 #[pymethods]
 impl PyOperation {
-    /// One LUT for the whole picture, from its histogram, with its counts cut by a plateau to its
-    /// share in parts per million.
+    /// One LUT for the whole picture, from its histogram.
+    ///
+    /// A plateau cuts the counts to its share in parts per million.
     #[staticmethod]
     fn equalize(plateau: Option<u32>, color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
         let method = plateau.map_or(Method::Global, |share| Method::Plateau(Plateau { share }));
@@ -60,8 +64,9 @@ impl PyOperation {
         Self::new(Method::Match, color, strength, levels)
     }
 
-    /// A LUT for each tile; no clip limit means automatic, and tiles are a grid, of boxes if it has
-    /// three sides, or a side.
+    /// A LUT for each tile.
+    ///
+    /// No clip limit means automatic. Tiles are a grid, of boxes if it has three sides, or a side.
     #[staticmethod]
     fn clahe(
         clip_limit: Option<f64>,
@@ -79,8 +84,9 @@ impl PyOperation {
         Self::new(Method::Clahe(Clahe { clip_limit, tiles, noise }), color, strength, levels)
     }
 
-    /// The same after an exposure: its share of the range in thousandths, and the shares that are
-    /// skipped at the ends in parts per million.
+    /// The same after an exposure to this share of the range, in thousandths.
+    ///
+    /// `low` and `high` are the shares that are skipped at the ends, in parts per million.
     fn exposed(&self, share: u16, low: u32, high: u32) -> Self {
         let exposure = Exposure { share, ends: Stretch { low, high } };
         Self(Operation { exposure: (share > 0).then_some(exposure), ..self.0 })
@@ -130,8 +136,7 @@ impl<'a, 'py> Typed<'a, 'py> {
     }
 }
 
-/// Fails where pictures cannot be read in place, or have sizes that the arithmetic does not
-/// support.
+/// Fails if pictures cannot be read in place, or the arithmetic does not support their sizes.
 fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()> {
     let shape = array.shape();
     if !array.is_aligned() {
@@ -146,8 +151,9 @@ fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()>
     Ok(())
 }
 
-/// Fails where two samples of an array that is written may lie at the same address, as in a sliding
-/// window.
+/// Fails if two samples of an array to be written may lie at the same address.
+///
+/// They do in a sliding window.
 fn check_apart<S: Element>(array: &Bound<'_, PyArray4<S>>) -> PyResult<()> {
     if array.shape().contains(&0) {
         return Ok(());
@@ -180,8 +186,9 @@ fn beyond(name: &str, sample: usize, levels: Levels, depth: Depth) -> PyErr {
     PyValueError::new_err(text)
 }
 
-/// Borrows arrays and does `work` on their memory, without the interpreter, unless samples of
-/// colours are above the levels.
+/// Borrows arrays and does `work` on their memory, without the interpreter.
+///
+/// Fails if samples of colours are above the levels.
 fn with_pair<S: Sample + Element>(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
@@ -274,9 +281,10 @@ fn equalize_pictures(
     }
 }
 
-/// Counts how often each level occurs: number, plane, level. Without `color`, every channel is
-/// counted, alpha included; with it, the planes that would be equalized. No sample may be above
-/// `levels`.
+/// Counts how often each level occurs: number, plane, level.
+///
+/// Without `color`, every channel is counted, alpha included; with it, the planes that would be
+/// equalized. No sample may be above `levels`.
 #[pyfunction]
 #[pyo3(signature = (array, name, mask, color, levels, threads))]
 fn histograms<'py>(
@@ -368,8 +376,10 @@ fn luts<'py>(
     }
 }
 
-/// Sends pictures through LUTs of an operation: one for each plane that it equalizes, with an entry
-/// for each level that the samples' bits allow.
+/// Sends pictures through LUTs of an operation.
+///
+/// There is one for each plane that it equalizes, with an entry for each level that the samples'
+/// bits allow.
 #[pyfunction]
 #[pyo3(signature = (source, out, luts, operation, threads))]
 fn apply_luts(

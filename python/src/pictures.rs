@@ -12,8 +12,9 @@ use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, 
 use crate::threads::{Threads, share, worthwhile};
 use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked};
 
-/// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the
-/// two.
+/// The number of samples that are copied and changed at a time.
+///
+/// They are few enough to stay in the L2 cache between the two.
 const BAND: usize = 1 << 16;
 
 /// Samples that are gathered at a time to be counted: enough for the fast ways of counting.
@@ -161,8 +162,9 @@ pub(crate) fn histograms<S: Kept>(
     counts
 }
 
-/// Returns the greatest sample of the first `channels` if it is above this many levels. `threads`
-/// is as in [`worthwhile`].
+/// Returns the greatest sample of the first `channels` if it is above this many levels.
+///
+/// `threads` is as in [`worthwhile`].
 pub(crate) fn beyond<S: Sample>(
     pictures: &ArrayView4<'_, S>,
     channels: usize,
@@ -193,8 +195,9 @@ pub(crate) struct Task<'a> {
     pub(crate) threads: usize,
 }
 
-/// Memory that a thread keeps from picture to picture, and the calling one from call to call: for
-/// small pictures, fresh memory takes longer than the work.
+/// Memory that a thread keeps from picture to picture, and the calling one from call to call.
+///
+/// For small pictures, fresh memory takes longer than the work.
 pub(crate) struct Worker<S> {
     counter: Counter<S>,
     luts: Vec<S>,
@@ -202,8 +205,9 @@ pub(crate) struct Worker<S> {
     buffer: Vec<S>,
 }
 
-/// The largest pictures, in samples, after which it is kept for the next call. It takes a few MiB
-/// then.
+/// The largest pictures, in samples, after which it is kept for the next call.
+///
+/// It takes a few MiB then.
 const SMALL: usize = 1 << 20;
 
 impl<S> Default for Worker<S> {
@@ -238,8 +242,7 @@ impl<S: Kept> Worker<S> {
         Self { counter: counter.of(planes), luts, scratch, buffer }
     }
 
-    /// Keeps the first of the workers on pictures of this many samples, which is that of the
-    /// calling thread.
+    /// Keeps the calling thread's worker, the first, after pictures of this many samples.
     fn keep(workers: Vec<Self>, samples: usize) {
         if samples <= SMALL {
             S::kept().set(workers.into_iter().next());

@@ -16,11 +16,10 @@ pub(crate) fn worthwhile(allowed: usize, samples: usize) -> usize {
     }
 }
 
-/// Does `work` on all items, on this many threads, each of which begins with a state from `start`.
-/// Returns the states.
+/// Does `work` on all items, on this many threads; returns the threads' states.
 ///
-/// The threads last no longer than the call: a pool would not survive the `fork` of Python's
-/// multiprocessing.
+/// Each thread begins with a state from `start`. The threads last no longer than the call: a pool
+/// would not survive the `fork` of Python's multiprocessing.
 pub(crate) fn share<T: Send, W: Send>(
     threads: usize,
     items: impl Iterator<Item = T> + Send,

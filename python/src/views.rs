@@ -55,9 +55,10 @@ impl<S: Sample> Picture<'_, S> {
         })
     }
 
-    /// Lets `change` work on samples without gaps: from their own place, if that is elsewhere, to
-    /// the place of the results. Samples with gaps are copied, those of results by way of `buffer`,
-    /// by this many threads.
+    /// Lets `change` work on samples without gaps.
+    ///
+    /// It goes from their own place, if that is elsewhere, to the place of the results. Samples
+    /// with gaps are copied, those of results by way of `buffer`, by this many threads.
     pub(crate) fn change(
         &mut self,
         threads: usize,

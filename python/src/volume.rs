@@ -11,8 +11,9 @@ use pyo3::exceptions::PyValueError;
 use crate::threads::{share, worthwhile};
 use crate::views::{Batch, bytes_mut, pixel, read};
 
-/// Returns the volume of pictures of this shape (number, height, width, channels), if tiles are
-/// boxes.
+/// Returns the volume of these pictures, if tiles are boxes.
+///
+/// `shape` is number, height, width and channels.
 pub(crate) fn of<S: Sample>(shape: &[usize], operation: &Operation) -> PyResult<Option<Volume>> {
     let &[pages, height, width, channels] = shape else { return Ok(None) };
     if !operation.method.has_boxes() || pages == 0 {

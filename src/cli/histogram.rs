@@ -168,7 +168,7 @@ impl HistogramCommand {
         Ok((settings, request))
     }
 
-    /// Checks that the plot's name has a `{}` for the picture's path if there may be several pictures.
+    /// Checks that the plot's name has a `{}` for the picture's path if there may be several.
     fn check_plot(&self) -> Result<(), Error> {
         let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| is_folder(input));
         match &self.plot {

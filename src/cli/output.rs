@@ -24,8 +24,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Decides the kind of `--out`. It is a file if there is one input, no folder, and the name has
-    /// the extension of a format that is written; unless a folder of that name exists.
+    /// Decides the kind of `--out`.
+    ///
+    /// It is a file if there is one input, no folder, and the name has the extension of a format
+    /// that is written; unless a folder of that name exists.
     ///
     /// # Errors
     /// A sentence for the user, if the inputs cannot go there.

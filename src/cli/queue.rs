@@ -194,7 +194,9 @@ impl WorkCommand {
         Style::of(self.quiet, self.verbose)
     }
 
-    /// Returns the keys of this machine, from the command line and the configuration file, with those of its preset.
+    /// Returns the keys of this machine, with those of its preset.
+    ///
+    /// They are from the command line and the configuration file.
     ///
     /// # Errors
     /// If the configuration file cannot be used.

@@ -141,8 +141,9 @@ fn line_at(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Returns the key and the value at a byte offset of the text. `None` if there is no entry, or the
-/// text is not valid TOML.
+/// Returns the key and the value at a byte offset of the text.
+///
+/// `None` if there is no entry, or the text is not valid TOML.
 fn entry_at(text: &str, at: usize) -> Option<(String, DeValue<'_>)> {
     let table = DeTable::parse(text).ok()?.into_inner();
     let (key, value) =
@@ -158,6 +159,7 @@ fn place_of(key: &str, text: &str) -> usize {
 }
 
 /// Describes the values that a key takes, for a value of the wrong type or outside its choices.
+///
 /// `None` if the parser's own message about the value is more specific.
 fn wanted(key: &str, value: &DeValue<'_>) -> Option<String> {
     let (default, choices) = (written::default(key)?, written::choices(key));

@@ -31,8 +31,9 @@ pub enum FolderError {
     },
 }
 
-/// Reads the settings file of a folder; `None` if it has none. Only a regular file is read: a link
-/// is not followed.
+/// Reads the settings file of a folder; `None` if it has none.
+///
+/// Only a regular file is read: a link is not followed.
 ///
 /// # Errors
 /// When the file exists and cannot be used.

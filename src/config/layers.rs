@@ -17,8 +17,9 @@ static DEFAULTS: LazyLock<Written> = LazyLock::new(|| {
     toml::from_str(&uncommented(SHIPPED)).expect("the file that comes with the program can be read")
 });
 
-/// Returns the text with its keys set. A `#` right before a letter hides a key; before a space, it
-/// begins a comment.
+/// Returns the text with its keys set.
+///
+/// A `#` right before a letter hides a key; before a space, it begins a comment.
 pub(super) fn uncommented(text: &str) -> String {
     let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase());
     let lines = text.lines().map(|line| line.strip_prefix('#').filter(|line| is_key(line)).unwrap_or(line));
@@ -75,8 +76,9 @@ impl Written {
         lines.collect()
     }
 
-    /// Returns the names of the keys that have another value in `other`. Of a preset only the name
-    /// is compared.
+    /// Returns the names of the keys that have another value in `other`.
+    ///
+    /// Of a preset only the name is compared.
     pub fn differing(&self, other: &Self) -> Vec<String> {
         let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
         these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()

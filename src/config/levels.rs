@@ -62,8 +62,9 @@ impl fmt::Display for Shift {
     }
 }
 
-/// Returns the number and the place of the levels. A page may be examined for them only if it is by
-/// itself: if it shares no table with others.
+/// Returns the number and the place of the levels.
+///
+/// A page may be examined for them only if it is by itself: if it shares no table with others.
 ///
 /// # Errors
 /// A sentence for the user, about levels for which the upper bits have no room.

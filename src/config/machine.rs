@@ -15,8 +15,10 @@ use crate::fs::files::FileLimit;
 const MEMORY: u64 = 4 << 30;
 const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
-/// Returns the number of threads. `auto` is as many as the process may run on, up to
-/// [`Count::MAX`]. The limit on open files bounds either.
+/// Returns the number of threads.
+///
+/// `auto` is as many as the process may run on, up to [`Count::MAX`]. The limit on open files
+/// bounds either.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     let threads = match wanted {
         OrAuto::Fixed(Count(number)) => number,
@@ -73,8 +75,9 @@ fn group_memory(root: &Path) -> Option<u64> {
     files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
 }
 
-/// Returns the path of the process's group in the hierarchy of a controller. Version 2 names no
-/// controller: it is the empty string.
+/// Returns the path of the process's group in the hierarchy of a controller.
+///
+/// Version 2 names no controller: it is the empty string.
 fn group<'a>(own: &'a str, controller: &str) -> &'a Path {
     let path = own.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

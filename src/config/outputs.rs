@@ -10,12 +10,14 @@ use super::{MethodName, Written};
 /// The default of every key.
 static DEFAULTS: LazyLock<toml::Table> = LazyLock::new(|| table(&Written::defaults()));
 
-/// A comment that marks outputs whose `--clip-limit auto` goes by the levels that occur. Versions
-/// without it use 2 where files state their levels.
+/// A comment that marks outputs whose `--clip-limit auto` goes by the levels that occur.
+///
+/// Versions without it use 2 where files state their levels.
 pub(super) const AUTO_BY_LEVELS: &str = "# --clip-limit auto by the levels that occur\n";
 
-/// A comment that marks outputs whose dark pixels gain less colour with `--color hue`. In versions
-/// without it, dark pixels that become brighter gain as much colour as luma.
+/// A comment that marks outputs whose dark pixels gain less colour with `--color hue`.
+///
+/// In versions without it, dark pixels that become brighter gain as much colour as luma.
 pub(super) const HUE_OF_DARK_PIXELS: &str = "# --color hue with less colour for dark pixels\n";
 
 /// A key that decides how an output looks, for people.

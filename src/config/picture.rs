@@ -55,8 +55,10 @@ pub struct PictureSettings {
 }
 
 impl PictureSettings {
-    /// Resolves these keys, each of which has a value. A reference is read within the limits and
-    /// the memory. It and counts are only read below `roots`.
+    /// Resolves these keys, each of which has a value.
+    ///
+    /// A reference is read within the limits and the memory. It and counts are only read below
+    /// `roots`.
     ///
     /// # Errors
     /// A sentence for the user, about choices that exclude each other, or an unusable file.
@@ -142,15 +144,18 @@ impl PictureSettings {
         Ok(unspelled.spelled(resolved))
     }
 
-    /// Returns the same for the pictures of a folder. `together_in` is the folder that has
-    /// `--together` in its file, if any does.
+    /// Returns the same for the pictures of a folder.
+    ///
+    /// `together_in` is the folder that has `--together` in its file, if any does.
     #[must_use]
     pub(crate) fn of_folder(self, together_in: PathBuf) -> Self {
         Self { together_in, is_of_folder: true, ..self }
     }
 
-    /// Returns the same for an image that is a folder. Each of its channels has one histogram,
-    /// unless the user chose otherwise, or the operation takes a table from elsewhere or several.
+    /// Returns the same for an image that is a folder.
+    ///
+    /// Each of its channels has one histogram, unless the user chose otherwise, or the operation
+    /// takes a table from elsewhere or several.
     #[must_use]
     pub(crate) fn of_image_folder(&self) -> Self {
         let is_adaptive = matches!(self.operation.method, Method::Clahe(_));
@@ -168,8 +173,9 @@ impl PictureSettings {
         self.splits_several
     }
 
-    /// Returns the same for a file. `has_several` is only called where it matters whether the file
-    /// has several pages or frames.
+    /// Returns the same for a file.
+    ///
+    /// `has_several` is only called where it matters whether the file has several pages or frames.
     #[must_use]
     pub(crate) fn of_file(self: Arc<Self>, has_several: impl FnOnce() -> bool) -> Arc<Self> {
         if !self.splits_several || !has_several() {
@@ -220,8 +226,9 @@ impl PictureSettings {
         }
     }
 
-    /// Returns a text to compare, of all that decides how an output looks. It is the same in every
-    /// version: a key that is left at its default is not in it.
+    /// Returns a text to compare, of all that decides how an output looks.
+    ///
+    /// It is the same in every version: a key that is left at its default is not in it.
     pub fn of_outputs(&self) -> &str {
         &self.text
     }

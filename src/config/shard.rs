@@ -41,8 +41,9 @@ impl Shard {
         Ok(Self { number, of })
     }
 
-    /// Returns whether a file at this path below its input folder belongs to the part. The answer
-    /// is the same in every version and on every machine, wherever the input folder is.
+    /// Returns whether a file at this path below its input folder belongs to the part.
+    ///
+    /// The answer is the same in every version and on every machine, wherever the input folder is.
     pub fn takes(self, below: &Path) -> bool {
         let mut hasher = SipHasher13::new();
         hasher.write(below.as_os_str().as_bytes());

@@ -42,8 +42,9 @@ pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> 
     if request.watch && is_named(request) { check_watch(request, service) } else { Ok(()) }
 }
 
-/// Checks a service that uses object storage. It lists folders, and neither keeps a ledger nor
-/// moves inputs.
+/// Checks a service that uses object storage.
+///
+/// It lists folders, and neither keeps a ledger nor moves inputs.
 fn check_watch(request: &Request, service: &Service) -> Result<(), String> {
     if let Some(local) = request.inputs.iter().find(|input| !store::is_url(input)) {
         return Err(format!(

@@ -10,7 +10,10 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// For one file: a cause that passes by itself often takes seconds, and one that an operator has to end may last for months.
+    /// The pauses for one file.
+    ///
+    /// A cause that passes by itself often takes seconds, and one that an operator has to end may
+    /// last for months.
     pub(crate) const OF_A_FILE: Self =
         Self { first: Duration::from_secs(2), longest: Duration::from_secs(300) };
 

@@ -6,7 +6,7 @@ use crate::progress::Events;
 use crate::slot::rates::Decoders;
 use lanes::{GpuInfo, Unit};
 
-/// Returns what the GPUs decode, which is the same for all of them.
+/// Returns the codings that the GPUs decode, which are the same for all of them.
 pub(super) fn decoders(found: &[GpuInfo]) -> Decoders {
     let has = |library: fn(&GpuInfo) -> &Option<Result<String, String>>| {
         found.first().is_some_and(|gpu| matches!(library(gpu), Some(Ok(_))))
@@ -15,7 +15,7 @@ pub(super) fn decoders(found: &[GpuInfo]) -> Decoders {
     Decoders { jpegs: !found.is_empty(), codestreams, streams }
 }
 
-/// Returns the GPUs that can be used, and notes why the others cannot.
+/// Returns the usable GPUs, and notes why the others cannot be used.
 pub(super) fn usable(found: &[GpuInfo], events: &Events) -> Vec<Unit> {
     let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
     let note = |(gpu, reason): (&GpuInfo, &String)| format!("gpu{} is not used: {reason}", gpu.ordinal);
@@ -34,7 +34,7 @@ pub(super) fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
     Ok(units)
 }
 
-/// Returns the GPUs that the names stand for, in the names' order; all of them if there are no names.
+/// Returns the named GPUs, in the names' order; without names, all of them.
 pub(super) fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<Vec<Unit>, Error> {
     let all: Vec<&GpuInfo> = match names {
         None => found.iter().collect(),

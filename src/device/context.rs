@@ -1,4 +1,4 @@
-//! What devices are started with.
+//! The parameters for the start of devices.
 
 use super::machine::Machine;
 use crate::config::Settings;
@@ -6,17 +6,17 @@ use crate::progress::Events;
 use crate::source::Workload;
 use crate::source::stop::Stop;
 
-/// What devices are started with, for one run or for several.
+/// The parameters for the start of devices, for one run or for several.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The settings of the runs, of which those about devices, memory and threads matter here.
+    /// The settings of the runs.
     pub settings: &'a Settings,
-    /// How much there is to do.
+    /// The amount of work.
     pub workload: Workload,
-    /// Where the devices are added, and what else they compute with.
+    /// The memory and the cores of the runs; the devices are added to it.
     pub machine: &'a Machine,
-    /// Asked when a device that the user insists on cannot be used.
+    /// The stop signal for the runs, if a device that the user insists on cannot be used.
     pub stop: &'a Stop,
-    /// Where notes are sent.
+    /// The receiver of notes.
     pub events: &'a Events,
 }

@@ -16,16 +16,18 @@ use codec::Cores;
 use equalize::Executor;
 use lanes::{CpuLane, Lane};
 
-/// The CPU: its lanes are threads of this process.
+/// The CPU. Its lanes are threads of this process.
 pub struct CpuDevice {
     work: Mutex<Option<Sender<Task>>>,
-    /// Processor time that the lanes have taken, in nanoseconds.
+    /// The processor time of the lanes so far, in nanoseconds.
     taken: Arc<AtomicU64>,
 }
 
 impl CpuDevice {
-    /// Starts `lanes` lanes, which keep `cores` busy, and tell `waits` in the end what they waited for. At most `slots` tasks can be under way
-    /// at once.
+    /// Starts `lanes` lanes, which keep `cores` busy.
+    ///
+    /// At the end, they add to `waits` the time that they waited. At most `slots` tasks can be
+    /// under way at once.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -52,7 +54,7 @@ impl CpuDevice {
         Ok(Self { work: Mutex::new(Some(work)), taken })
     }
 
-    /// Returns the processor time that the lanes have taken so far.
+    /// Returns the processor time of the lanes so far.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.taken.load(Ordering::Relaxed))
     }
@@ -81,7 +83,7 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64) {
 /// The idle cores that help a lane.
 struct Helpers<'c> {
     cores: &'c Cores,
-    /// Processor time that they have taken, in nanoseconds.
+    /// Their processor time for the current picture, in nanoseconds.
     time: AtomicU64,
 }
 
@@ -119,7 +121,7 @@ impl Device for CpuDevice {
     }
 
     fn offload(&self, task: OffloadTask) {
-        // The CPU has no slots for this: whoever would wait does it.
+        // The CPU has no slots for this: the waiting thread does it itself.
         drop(task);
     }
 

@@ -1,4 +1,4 @@
-//! The devices that work together.
+//! The devices of a machine.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,9 @@ struct Members {
 }
 
 impl Devices {
-    /// Adds the next device; one that comes after [`Devices::close`] is closed at once.
+    /// Adds the next device.
+    ///
+    /// A device that is added after [`Devices::close`] is closed at once.
     pub(super) fn add(&self, id: DeviceId, device: Arc<dyn Device>) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(id, members.devices.len(), "devices are added in the order in which they join the pool");
@@ -35,7 +37,7 @@ impl Devices {
         members.devices.push(device);
     }
 
-    /// Returns whether worker processes run, or start.
+    /// Returns whether worker processes run or are starting.
     pub fn have_workers(&self) -> bool {
         self.have_workers.load(Ordering::Relaxed)
     }
@@ -44,17 +46,17 @@ impl Devices {
         Arc::clone(&self.members.read().unwrap_or_else(PoisonError::into_inner).devices[id])
     }
 
-    /// Submits the task to the device that its slot belongs to.
+    /// Submits the task to the device of its slot.
     pub fn submit(&self, task: Task) {
         self.get(task.slot.device()).submit(task);
     }
 
-    /// Has something done by the device that its slot belongs to.
+    /// Hands the work to the device of its slot.
     pub(super) fn offload(&self, task: OffloadTask) {
         self.get(task.slot.device()).offload(task);
     }
 
-    /// Returns the names of the devices that did a picture, each once, joined by `+`.
+    /// Returns the names of the devices that processed a picture, each once, joined by `+`.
     pub fn names(&self, ids: &[DeviceId]) -> Arc<str> {
         let names: BTreeSet<Arc<str>> = ids.iter().map(|&id| self.get(id).name()).collect();
         names.into_iter().reduce(|all, name| format!("{all}+{name}").into()).expect("some device did it")
@@ -66,7 +68,7 @@ impl Devices {
         members.devices.iter().map(|device| device.state()).collect()
     }
 
-    /// Lets all devices end. To be called once no task is under way.
+    /// Ends all devices. Must be called only when no task is under way.
     pub(super) fn close(&self) {
         self.finder.cancel();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +76,7 @@ impl Devices {
         members.devices.iter().for_each(|device| device.close());
     }
 
-    /// Releases the devices, and with them everything that they hold.
+    /// Drops the devices, and thereby everything that they hold.
     pub(super) fn clear(&self) {
         self.members.write().unwrap_or_else(PoisonError::into_inner).devices.clear();
     }

@@ -1,4 +1,6 @@
-//! Finding the GPUs. CUDA is asked by a short-lived worker process, so that the main process never loads it.
+//! The search for GPUs.
+//!
+//! A short-lived worker process asks CUDA, and the main process never loads it.
 
 use std::env;
 use std::fs;
@@ -15,18 +17,18 @@ use crate::config::{DeviceChoice, DeviceName};
 use crate::device::worker::{LIST_ARGS, PROGRAM, VISIBLE, abandon};
 use lanes::{GpuInfo, GpuList};
 
-/// How long CUDA may take to answer: several times what it needs on machines with many GPUs.
+/// The time limit for CUDA's answer: several times the need of machines with many GPUs.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How long a killed process may take to end. In a driver that hangs, it may take forever.
+/// The time limit for the end of a killed process. In a driver that hangs, it may never end.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 /// NVIDIA's PCI vendor ID.
 const NVIDIA: &str = "0x10de";
-/// PCI's class of display controllers.
+/// The PCI class of display controllers.
 const DISPLAY: &str = "0x03";
-/// How often to check whether the query was called off.
+/// The interval of checks whether the query was called off.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Returns what `histeqd devices` prints.
+/// Returns the output of `histeqd devices`.
 pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!("cpu    {cores} {}\n", if cores == 1 { "core" } else { "cores" });
@@ -46,12 +48,16 @@ pub fn describe() -> String {
     text
 }
 
-/// Returns whether there seems to be an NVIDIA GPU, whatever CUDA says, judging by the files below `root`.
+/// Returns whether there seems to be an NVIDIA GPU, whatever CUDA reports.
+///
+/// Judges by the files below `root`.
 pub fn nvidia_hardware_present(root: &Path) -> bool {
     is_on_the_bus(root) || is_behind_windows(root) || is_on_the_chip(root)
 }
 
-/// Returns the indexes of the GPUs that a run with this choice will probably use, as far as that is known without asking CUDA.
+/// Returns the indexes of the GPUs that a run with this choice will probably use.
+///
+/// Only as far as they are known without CUDA.
 pub(super) fn expected(choice: &DeviceChoice) -> Vec<u32> {
     match choice {
         DeviceChoice::Listed(names) => names
@@ -65,13 +71,15 @@ pub(super) fn expected(choice: &DeviceChoice) -> Vec<u32> {
     }
 }
 
-/// Returns how many of so many GPUs CUDA shows with this value of `CUDA_VISIBLE_DEVICES`.
+/// Returns how many of this many GPUs CUDA shows with this value of `CUDA_VISIBLE_DEVICES`.
 fn shown(gpus: u32, visible: Option<&str>) -> u32 {
     let listed = |list: &str| list.split(',').filter(|name| !name.trim().is_empty()).count() as u32;
     visible.map_or(gpus, |list| gpus.min(listed(list)))
 }
 
-/// Counts the GPUs on the PCI bus below `root`: NVIDIA's display controllers. NVIDIA makes other devices too.
+/// Counts the GPUs on the PCI bus below `root`.
+///
+/// They are NVIDIA's display controllers; NVIDIA makes other devices too.
 fn gpus_on_the_bus(root: &Path) -> u32 {
     let devices = fs::read_dir(root.join("sys/bus/pci/devices")).into_iter().flatten().flatten();
     let is = |path: &Path, name, start: &str| {
@@ -82,20 +90,23 @@ fn gpus_on_the_bus(root: &Path) -> u32 {
         .count() as u32
 }
 
-/// Looks at the PCI bus, on which the kernel shows a folder for each device.
+/// Looks for a device by NVIDIA on the PCI bus. The kernel has a folder for each device.
 fn is_on_the_bus(root: &Path) -> bool {
     let devices = fs::read_dir(root.join("sys/bus/pci/devices")).into_iter().flatten().flatten();
     let mut vendors = devices.filter_map(|device| fs::read_to_string(device.path().join("vendor")).ok());
     vendors.any(|vendor| vendor.trim_end() == NVIDIA)
 }
 
-/// Looks for a GPU under WSL, which shows all GPUs as one device, and has this Windows library if Windows has NVIDIA's driver.
+/// Looks for a GPU under WSL.
+///
+/// WSL shows all GPUs as one device, and has this Windows library if Windows has NVIDIA's driver.
 fn is_behind_windows(root: &Path) -> bool {
     ["dev/dxg", "usr/lib/wsl/lib/libcuda.so"].iter().all(|file| root.join(file).exists())
 }
 
-/// Looks for a Tegra chip, as on Jetson, which has its GPU on the chip. `compatible` lists what the board is compatible with, as
-/// NUL-terminated strings.
+/// Looks for a Tegra chip, as on Jetson, which has its GPU on the chip.
+///
+/// `compatible` lists the names of compatible hardware as NUL-terminated strings.
 fn is_on_the_chip(root: &Path) -> bool {
     let names = fs::read(root.join("proc/device-tree/compatible")).unwrap_or_default();
     names.split(|byte| *byte == 0).any(|name| name.starts_with(b"nvidia,tegra"))
@@ -124,7 +135,7 @@ fn decoder_line(format: &str, library: &str, found: &Result<String, String>) -> 
     }
 }
 
-/// A query for the GPUs that can be called off while it is running.
+/// A query for the GPUs that can be called off while it runs.
 #[derive(Default)]
 pub struct Finder {
     state: Mutex<Query>,
@@ -147,12 +158,13 @@ impl Query {
 }
 
 impl Finder {
-    /// Returns the GPUs that CUDA shows, usable or not, or why there are none; no GPUs if the query was called off. Starting the driver can
-    /// take a second.
+    /// Returns the GPUs that CUDA shows, usable or not, or why there are none.
+    ///
+    /// If the query was called off, there are no GPUs. The start of the driver can take a second.
     pub fn gpus(&self) -> GpuList {
         let found =
             self.ask().unwrap_or_else(|error| Err(format!("the process that asks CUDA failed: {error}")));
-        // A query that was called off has been killed, which says nothing about the GPUs.
+        // A query that was called off was killed: its failure is no statement about the GPUs.
         if self.lock().cancelled { Ok(Vec::new()) } else { found }
     }
 
@@ -160,13 +172,13 @@ impl Finder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for at most `time`; returns whether the query has been called off.
+    /// Waits for at most `time`; returns whether the query was called off.
     pub fn cancelled_within(&self, time: Duration) -> bool {
         let waited = self.cancelled.wait_timeout_while(self.lock(), time, |state| !state.cancelled);
         waited.unwrap_or_else(PoisonError::into_inner).0.cancelled
     }
 
-    /// Calls off the query, whose answer is then that there are no GPUs.
+    /// Calls off the query. Its answer is then an empty list.
     pub fn cancel(&self) {
         let mut state = self.lock();
         state.cancelled = true;
@@ -177,7 +189,7 @@ impl Finder {
     fn ask(&self) -> io::Result<GpuList> {
         let Some(mut stdout) = self.begin()? else { return Ok(Ok(Vec::new())) };
         let (tell, told) = crossbeam_channel::bounded(1);
-        // Nobody waits for this thread: in a driver that hangs, it may never end.
+        // This thread is not waited for: in a driver that hangs, it may never end.
         thread::Builder::new().name("ask-cuda".to_owned()).spawn(move || {
             let mut answer = String::new();
             let read = stdout.read_to_string(&mut answer).map(|_| answer);
@@ -200,14 +212,16 @@ impl Finder {
         serde_json::from_str(&answer).map_err(io::Error::other)
     }
 
-    /// Kills the query, and does not wait for its end.
+    /// Kills the query without waiting for its end.
     fn leave(&self) {
         if let Some(child) = self.lock().asked.take() {
             abandon(child);
         }
     }
 
-    /// Returns the answer if it comes within [`DEADLINE`], or within [`END_DEADLINE`] of the query being called off.
+    /// Waits for the answer; returns `None` if it does not come in time.
+    ///
+    /// That is within [`DEADLINE`], and within [`END_DEADLINE`] after the query was called off.
     fn wait_for<T>(&self, told: &Receiver<T>) -> Option<T> {
         let mut until = Instant::now() + DEADLINE;
         while let Some(left) = until.checked_duration_since(Instant::now()) {

@@ -1,4 +1,4 @@
-//! What a run computes with: its memory, cores and devices, for the pipeline and for those who monitor it.
+//! The resources of a run: its memory, cores and devices, for the pipeline and for monitoring.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -14,22 +14,22 @@ use crate::slot::rates::Rates;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use codec::Cores;
 
-/// The slots, the cores and the devices of a run, or of the runs of a service.
+/// The slots, the cores and the devices of a run, or of all runs of a service.
 pub struct Machine {
     /// The slots of all devices.
     pub pool: Arc<SlotPool>,
     /// The cores that its threads may keep busy.
     pub cores: Arc<Cores>,
-    /// What its pictures cost.
+    /// The costs of its pictures.
     pub rates: Rates,
-    /// What its threads wait for.
+    /// The time that its threads waited.
     pub waits: Arc<Waits>,
     /// The devices.
     pub devices: Devices,
 }
 
 impl Machine {
-    /// Creates a machine without devices, whose slots take at most `memory` bytes, with cores for `threads` threads.
+    /// Creates a machine without devices, with at most `memory` bytes of slots and `threads` cores.
     pub fn new(memory: u64, threads: usize) -> Self {
         limit_heap_retention(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads).within(memory)));
@@ -37,12 +37,14 @@ impl Machine {
         Self { pool, cores, rates: Rates::default(), waits: Arc::default(), devices: Devices::default() }
     }
 
-    /// Returns the state of each device with the use of its slots.
+    /// Returns the state of each device and the use of its slots.
     pub fn devices(&self) -> impl Iterator<Item = (DeviceState, SlotUse)> {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// Returns how busy the machine was since the meter was started, with `threads` threads. To be called once the workers have ended.
+    /// Returns the load of the machine since the meter was started, with `threads` threads.
+    ///
+    /// Must be called only after the workers have ended.
     pub(super) fn load(&self, meter: &Meter, threads: usize) -> Load {
         let (seconds, processor) = meter.read();
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
@@ -71,13 +73,13 @@ impl Machine {
     }
 }
 
-/// Returns how often each device did something that did.
+/// Returns a count for each device, except for counts of 0.
 fn counts(states: &[DeviceState], of: impl Fn(&DeviceState) -> u64) -> BTreeMap<String, u64> {
     let counts = states.iter().map(|state| (state.name.clone(), of(state)));
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Returns seconds of the use of each device other than the CPU.
+/// Returns the seconds of one kind of use of each device other than the CPU.
 fn of_workers(states: &[DeviceState], time: impl Fn(DeviceUse) -> Duration) -> BTreeMap<String, f64> {
     let seconds = |state: &DeviceState| Some((state.name.clone(), time(state.in_use?).as_secs_f64()));
     states.iter().filter_map(seconds).collect()

@@ -1,4 +1,6 @@
-//! What devices do while a thread of the CPU waits for it: they decode codestreams, and inflate and deflate streams.
+//! Work of devices for a waiting CPU thread.
+//!
+//! They decode codestreams, and inflate and deflate streams.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,20 +16,20 @@ use crate::slot::schedule::Attempts;
 use crate::slot::{Kind, Slot};
 use codec::{BlockCoder, CodedStreams, Codestream, CodestreamDecoder, StreamCoder, Streams};
 
-/// How many devices may fail at a codestream that the CPU does not decode.
+/// The number of devices that may fail on a codestream which the CPU cannot decode.
 const TRIES: usize = 3;
 
-/// Has the devices of a machine decode, inflate and deflate what belongs to one input.
+/// A coder that hands the codestreams and streams of one input to the devices of a machine.
 pub struct DeviceCoder<'d> {
     machine: &'d Machine,
     attempts: &'d Attempts,
     input: &'d Path,
-    /// Nanoseconds.
+    /// The time that threads waited for devices, in nanoseconds.
     waited: AtomicU64,
 }
 
 impl<'d> DeviceCoder<'d> {
-    /// Has the devices of a machine do what belongs to an input, after these attempts at it.
+    /// Creates the coder for an input, after these attempts at it.
     pub fn new(machine: &'d Machine, attempts: &'d Attempts, input: &'d Path) -> Self {
         Self { machine, attempts, input, waited: AtomicU64::default() }
     }
@@ -37,7 +39,9 @@ impl<'d> DeviceCoder<'d> {
         Duration::from_nanos(self.waited.load(Ordering::Relaxed))
     }
 
-    /// Takes a slot for a codestream. What the CPU can decode waits for none.
+    /// Takes a slot for a codestream.
+    ///
+    /// Waits for one only if the CPU cannot decode the codestream.
     fn take(&self, codestream: &Codestream) -> Option<Slot> {
         let (pool, bytes) = (&self.machine.pool, codestream.slot_bytes());
         match codestream.coder {
@@ -48,7 +52,10 @@ impl<'d> DeviceCoder<'d> {
         }
     }
 
-    /// Has a device do what is in a slot; returns the slot with what it made. An error if the device failed.
+    /// Hands a slot to a device; returns it with the result, or `None` if the device declined.
+    ///
+    /// # Errors
+    /// If the device failed.
     fn offload(&self, slot: Slot, offload: Offload) -> Result<Option<Slot>, Failed> {
         let _span = trace_span!("wait for a device").entered();
         let (task, answer) = OffloadTask::new(slot, offload, self.input);
@@ -63,7 +70,12 @@ impl<'d> DeviceCoder<'d> {
         }
     }
 
-    /// Has a device decode a codestream; returns the slot with its samples. An error if the device failed.
+    /// Has a device decode a codestream; returns the slot with the samples.
+    ///
+    /// `None` if there is no slot for it, or the device declined.
+    ///
+    /// # Errors
+    /// If the device failed.
     fn attempt(&self, codestream: &Codestream, bytes: &[u8]) -> Result<Option<Slot>, Failed> {
         let Some(mut slot) = self.take(codestream) else { return Ok(None) };
         slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -71,7 +83,7 @@ impl<'d> DeviceCoder<'d> {
     }
 }
 
-/// The device that had it failed.
+/// The failure of the device that had the slot.
 struct Failed;
 
 impl CodestreamDecoder for DeviceCoder<'_> {

@@ -1,4 +1,4 @@
-//! How long the rest of a run is going to last, as it is seen while the run goes on, and which workers start therefore.
+//! The outlook of a run: how long the rest will last, and which workers start therefore.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,25 +12,29 @@ use crate::slot::schedule::starts::{
     Jpegs, Workers, engines_pay_at_all, lanes_pay_at_all, lanes_take_much, time_at_rate, time_on_cores,
 };
 
-/// How often it is looked whether more workers pay.
+/// The interval of checks whether more workers pay.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// If no picture is done by then, and nothing was foreseen, the rest is thought to last.
+/// The time without a finished picture or an estimate after which the rest counts as long.
 const NOTHING_DONE: Duration = Duration::from_millis(250);
 
-/// From then on, what the lanes take is compared with all processor time: before, most pictures are still being decoded.
+/// The time from which the lanes' share of all processor time counts.
+///
+/// Before, most pictures are still being decoded.
 const COMPARED: Duration = Duration::from_millis(100);
 
-/// A worker that has just started pins its slots first, and its decoders come to their full rate.
+/// The warm-up of a worker that has just started.
+///
+/// It pins its slots first, and its decoders take time to reach their full rate.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
-/// How long the rate is measured once it is steady.
+/// The time for measuring a rate once it is steady.
 const MEASURED: Duration = Duration::from_millis(500);
 
-/// Nobody waits longer for a worker that starts.
+/// The longest wait for workers that are starting, before more are considered.
 const LATE: Duration = Duration::from_secs(5);
 
-/// What is known of the rest of a run.
+/// The known facts about the rest of a run.
 pub(super) struct Outlook<'a> {
     context: Context<'a>,
     cpu: Arc<CpuDevice>,
@@ -38,7 +42,7 @@ pub(super) struct Outlook<'a> {
 }
 
 impl<'a> Outlook<'a> {
-    /// Begins to look.
+    /// Starts the measurement.
     pub(super) fn new(context: Context<'a>, cpu: Arc<CpuDevice>) -> Self {
         Self { context, cpu, meter: Meter::start() }
     }
@@ -51,8 +55,9 @@ impl<'a> Outlook<'a> {
         time_on_cores(each, self.left(), self.context.settings.threads)
     }
 
-    /// Returns how long the rest takes at least if the CPU does it. What is foreseen of pictures that a GPU would have to decode counts if GPUs
-    /// have these decoders.
+    /// Returns how long the rest takes at least without workers.
+    ///
+    /// The estimates for pictures that a GPU could decode count only if GPUs have these decoders.
     fn without_workers(&self, decoders: Decoders) -> Duration {
         let rates = &self.context.machine.rates;
         let foreseen = rates.foreseen(decoders);
@@ -77,7 +82,7 @@ impl<'a> Outlook<'a> {
         is_known_to_pay || is_seen_to_pay && lanes_pay_at_all(rest)
     }
 
-    /// Returns the workers that pay, of those of so many GPUs, before any works.
+    /// Returns the workers on this many GPUs that pay, before any works.
     pub(super) fn first(&self, gpus: usize) -> Workers {
         self.more(Workers::default(), Workers::default(), gpus, self.without_workers(Decoders::ALL))
     }
@@ -85,7 +90,7 @@ impl<'a> Outlook<'a> {
     fn more(&self, wanted: Workers, settled: Workers, gpus: usize, rest: Duration) -> Workers {
         let machine = machine(&self.context, gpus);
         let more = wanted.with_more(settled, machine, rest);
-        // How many are for JPEGs is decided when there are some.
+        // The number of workers for JPEGs is decided once there are JPEGs.
         if self.context.machine.pool.has_compressed() {
             more
         } else {
@@ -93,7 +98,7 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// Waits until a GPU with these decoders pays; `false` if the work is finished before.
+    /// Waits until a GPU with these decoders pays; returns `false` if the work ends before.
     pub(super) fn wait_until_it_pays(&self, decoders: Decoders) -> bool {
         while !self.pays(decoders) {
             if self.context.machine.devices.finder.cancelled_within(INTERVAL) {
@@ -103,7 +108,7 @@ impl<'a> Outlook<'a> {
         true
     }
 
-    /// Wants more workers as they pay, until the work is finished.
+    /// Requests more workers as they pay, until the work ends.
     pub(super) fn follow(&self, gpus: usize) {
         let Machine { pool, devices, rates, .. } = self.context.machine;
         let mut rate = Rate::new(Workers::default());
@@ -123,16 +128,16 @@ impl<'a> Outlook<'a> {
     }
 }
 
-/// Returns the machine of a run with so many GPUs.
+/// Returns the machine of a run with this many GPUs.
 pub(super) fn machine(context: &Context<'_>, gpus: usize) -> Jpegs {
     Jpegs { gpus, cores: context.settings.threads }
 }
 
-/// The rate at which pictures are done while the same workers work.
+/// The rate of finished pictures while the same workers work.
 struct Rate {
     settled: Workers,
     since: Instant,
-    /// When they had warmed up, and how many pictures were done by then.
+    /// The end of the warm-up, and the number of pictures that were finished by then.
     steady: Option<(Instant, usize)>,
 }
 
@@ -141,7 +146,7 @@ impl Rate {
         Self { settled, since: Instant::now(), steady: None }
     }
 
-    /// Returns how long the `left` pictures last, once that is known.
+    /// Returns how long the `left` pictures last; `None` until that is known.
     fn rest(&mut self, done: usize, left: usize) -> Option<Duration> {
         if self.since.elapsed() < WARM_UP {
             return None;

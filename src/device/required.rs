@@ -1,11 +1,11 @@
-//! What becomes of a run if a device cannot be used.
+//! The devices that a run insists on: it fails if one cannot be used.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 use crate::source::stop::Stop;
 
-/// Whether the run must fail if a device cannot be used, and the reason once that has happened.
+/// Whether the run must fail if a device cannot be used, and the reason once it has to.
 #[derive(Clone, Default)]
 pub(super) struct RequiredDevices(Arc<Mutex<Requirement>>);
 
@@ -17,7 +17,9 @@ struct Requirement {
 }
 
 impl RequiredDevices {
-    /// Begins without insisting: a device that cannot be used is only noted. Once the user insists, such a device stops the run by `stop`.
+    /// Creates a requirement that is not in force yet: a device that cannot be used is only noted.
+    ///
+    /// After [`RequiredDevices::demand`], such a device stops the run by `stop`.
     pub(super) fn new(stop: Stop) -> Self {
         Self(Arc::new(Mutex::new(Requirement { stop, ..Requirement::default() })))
     }
@@ -45,7 +47,7 @@ impl RequiredDevices {
         }
     }
 
-    /// Returns why the run was ended, if it was.
+    /// Returns the reason why the run was ended, if it was.
     pub(super) fn failure(&self) -> Option<Error> {
         self.lock().failure.clone().map(Error::CannotRun)
     }

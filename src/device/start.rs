@@ -1,8 +1,10 @@
-//! The start of devices: the CPU at once, the workers of GPUs when they are wanted.
+//! The start of devices: of the CPU at once, of the workers of GPUs when they are wanted.
 //!
-//! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first workers of
-//! GPUs that are expected start while another process still asks which GPUs there are; those for JPEGs start before those for pixels, if
-//! there are JPEGs; and none starts before there is something for it to do that outlasts its start, see [`starts`](crate::slot::schedule::starts).
+//! CUDA takes a third of a second to start in each process, and the driver lets few processes start
+//! at a time. Therefore the first workers of expected GPUs start while another process still asks
+//! for the list of GPUs; those for JPEGs start before those for pixels, if there are JPEGs; and a
+//! worker starts only when there is work for it that outlasts its start, see
+//! [`starts`](crate::slot::schedule::starts).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,25 +31,31 @@ use crate::slot::schedule::starts::{Workers, most_lanes, time_of_jpegs};
 use crate::slot::{Kind, Start};
 use lanes::{GpuInfo, Unit};
 
-/// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
+/// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones too.
 const GPU_LANES: usize = 4;
 
-/// Lanes per such worker. While one decodes, others equalize and encode; more were measured to gain nothing.
+/// Lanes per worker for JPEGs.
+///
+/// While one decodes, others equalize and encode. Measured: more gain no time.
 const JPEG_LANES: usize = 3;
 
-/// Additional CPU slots for small pictures, per lane and in total at most. Measured with two cores on 100,000 gray pictures of 64x64: 3.3 s
-/// with none, 2.7 s with 6 per lane, 2.2 s with 14, 2.0 s with 30.
+/// Additional CPU slots for small pictures, per lane, and the most in total.
+///
+/// Measured with two cores on 100,000 gray pictures of 64x64: 3.3 s without any, 2.7 s with 6 per
+/// lane, 2.2 s with 14, 2.0 s with 30.
 const SMALL_SLOTS: usize = 30;
 const MAX_SMALL_SLOTS: usize = 256;
 
-/// Starts the devices, does `work` with them, and ends them; returns how busy the machine was meanwhile. The CPU can work at once, and the other
-/// devices that the user wants join when they are ready.
+/// Starts the devices, does `work` with them, and ends them; returns the load of the machine.
+///
+/// The CPU can work at once, and the other devices that the user wants join when they are ready.
 ///
 /// # Errors
-/// If the user insists on a GPU that cannot be used, or the system cannot start a thread; otherwise those of `work`.
+/// If the user insists on a GPU that cannot be used, or the system cannot start a thread; otherwise
+/// those of `work`.
 pub fn while_started(context: Context<'_>, work: impl FnOnce() -> Result<(), Error>) -> Result<Load, Error> {
     let Context { settings, machine, stop, .. } = context;
-    // Whoever hears the events waits for the last sender, and the devices hold some.
+    // The listener to the events waits for the last sender, and the devices hold some.
     let _cleared = OnDrop(|| machine.devices.clear());
     let (meter, required) = (Meter::start(), RequiredDevices::new(stop.clone()));
     thread::scope(|scope| {
@@ -63,15 +71,15 @@ pub fn while_started(context: Context<'_>, work: impl FnOnce() -> Result<(), Err
     required.failure().map_or_else(|| Ok(machine.load(&meter, settings.threads)), Err)
 }
 
-/// Which devices have joined the pool.
+/// The extent to which the devices have joined the pool.
 #[derive(PartialEq, Eq)]
 enum Joined {
     All,
-    /// A thread looks for more, and says when they have joined.
+    /// A thread still looks for more, and reports when they have joined.
     Some,
 }
 
-/// Does something when it is dropped, whichever way that comes.
+/// A function to call on drop, whichever way that comes.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {
@@ -80,11 +88,11 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// Starts devices.
+/// The starter of the devices of a run or a service.
 struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     context: Context<'scope>,
-    /// What becomes of the work if a worker cannot start.
+    /// The requirement that workers can start.
     required: RequiredDevices,
 }
 
@@ -94,8 +102,8 @@ impl<'scope> Starter<'scope, '_> {
         let Context { settings, workload, machine, .. } = self.context;
         let (pool, split_channels) = (&machine.pool, settings.split_channels);
         let lanes = if split_channels { settings.threads } else { workload.occupies(settings.threads) };
-        // Per lane, one slot that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more
-        // pages.
+        // Per lane, one slot that a decoder fills while an encoder empties another: more did not
+        // keep the cores busier, and took more pages.
         let slots = (2 * lanes).max(if split_channels { task::SLOTS_OF_SPLIT } else { 1 });
         let id = pool.join_cpu(slots);
         let small = if split_channels { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
@@ -106,12 +114,14 @@ impl<'scope> Starter<'scope, '_> {
         Ok(cpu)
     }
 
-    /// Returns whether workers start at once and stay, whatever comes: a service's first folder is to be as fast as its next.
+    /// Returns whether workers start at once and stay, whatever work comes.
+    ///
+    /// A service's first folder is to be as fast as its next.
     fn keeps_ready(&self) -> bool {
         self.context.settings.never_ends
     }
 
-    /// Returns the workers that start whatever comes, of those of so many GPUs, if any do.
+    /// Returns the workers on this many GPUs that start whatever work comes, if any do.
     fn always(&self, gpus: usize) -> Option<Workers> {
         let settings = self.context.settings;
         match (settings.split_channels, self.keeps_ready()) {
@@ -145,14 +155,16 @@ impl<'scope> Starter<'scope, '_> {
                 let started = finding.spawn_scoped(self.scope, move || self.available(cpu));
                 return started.map(|_| Joined::Some).map_err(Error::thread);
             }
-            // The channels of one picture are to be spread over all GPUs, which have to be there for that.
+            // The channels of one picture are spread over all GPUs, so pictures wait for these.
             DeviceChoice::All => self.insisted(cpu, settings.split_channels, |found| choose(found, None)),
             DeviceChoice::Listed(names) => self.insisted(cpu, true, |found| choose(found, Some(names))),
         };
         joined.map(|()| Joined::All)
     }
 
-    /// Starts usable GPUs as they pay. GPUs that cannot be used are reported, and the CPU does the work.
+    /// Starts usable GPUs as they pay.
+    ///
+    /// GPUs that cannot be used are reported, and the CPU does the work.
     fn available(&self, cpu: Arc<CpuDevice>) {
         let Context { settings, machine: Machine { pool, devices, .. }, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
@@ -175,7 +187,7 @@ impl<'scope> Starter<'scope, '_> {
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
         let decoders = decoders(&found);
-        // Nobody waits for a decoder that does not come.
+        // Pictures do not wait for a decoder that does not come.
         let joining = Some(joining).filter(|_| decoders.codestreams);
         if always.is_none() && decoders != Decoders::ALL && !outlook.wait_until_it_pays(decoders) {
             return;
@@ -185,11 +197,14 @@ impl<'scope> Starter<'scope, '_> {
             events.note(error.to_string(), false);
         }
         drop(joining);
-        // The kernel kills the early workers when the thread ends that started them.
+        // The kernel kills early workers when the thread that started them ends, so this thread
+        // goes on.
         outlook.follow(units.len());
     }
 
-    /// Starts the GPUs that the user insists on. `alone`: the CPU leaves all first attempts to them.
+    /// Starts the GPUs that the user insists on.
+    ///
+    /// With `alone`, the CPU leaves all first attempts to them.
     fn insisted(
         self,
         cpu: Arc<CpuDevice>,
@@ -198,7 +213,7 @@ impl<'scope> Starter<'scope, '_> {
     ) -> Result<(), Error> {
         let Context { settings, workload, machine: Machine { pool, devices, .. }, .. } = self.context;
         let expected = find::expected(&settings.devices);
-        // No picture is opened before the GPUs are found, so what is known of them is the length of their files.
+        // No picture is opened before the GPUs are found: only the lengths of the files are known.
         let rest = time_of_jpegs(workload.jpeg_bytes, settings.threads);
         let Workers { engines, .. } = Workers::default().with_more(
             Workers::default(),
@@ -221,7 +236,9 @@ impl<'scope> Starter<'scope, '_> {
         started.map(drop).map_err(Error::thread)
     }
 
-    /// Starts the workers that are wanted of the GPUs that are likely to be used: for JPEGs if there are some, otherwise for pixels.
+    /// Starts the wanted workers of the GPUs that are likely to be used.
+    ///
+    /// They are for JPEGs if there are some, otherwise for pixels.
     fn early(&self, expected: &[u32], jpegs: bool) -> EarlyWorkers {
         let Context { settings, machine: Machine { pool, devices, .. }, .. } = self.context;
         devices.have_workers.store(!expected.is_empty(), Ordering::Relaxed);
@@ -232,8 +249,10 @@ impl<'scope> Starter<'scope, '_> {
         }
     }
 
-    /// Has the early workers for pixels join before it is known which GPUs there are: where there are many, that takes CUDA a second. Those of a
-    /// service wait for it, because they are started again by what it says.
+    /// Lets the early workers for pixels join before CUDA's list of GPUs is there.
+    ///
+    /// Where there are many GPUs, the list takes CUDA a second. Workers of a service wait for it,
+    /// because it has the UUIDs by which they are started again.
     fn ahead(&self, expected: &[u32], early: &mut EarlyWorkers) -> Result<(), Error> {
         let slots = Slots { pixels: self.slots_each(expected.len()), ..Slots::default() };
         let all = expected.iter().map(|&gpu| for_pixels(Unit::Gpu(gpu)));
@@ -246,16 +265,17 @@ impl<'scope> Starter<'scope, '_> {
         Ok(())
     }
 
-    /// Returns the slots for pixels of each of so many GPUs: every decoder and encoder may hold one, and each lane one that it works on and one
-    /// that is queued behind it.
+    /// Returns the number of slots for pixels of each of this many GPUs.
+    ///
+    /// Every decoder and encoder may hold one, and each lane one in work and one in its queue.
     fn slots_each(&self, gpus: usize) -> usize {
         let Context { settings, machine, .. } = self.context;
-        // GPUs that do not all start may have to do with one.
+        // If not all GPUs start, a few may have to serve all threads.
         let sharing = machine.pool.wanted().lanes.clamp(1, gpus.max(1));
         2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1
     }
 
-    /// Starts the GPUs' workers and, if that is wanted, those for JPEGs.
+    /// Starts the workers of the GPUs, and those for JPEGs unless the CPU is to decode them.
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
         let decode = self.context.settings.jpeg != JpegChoice::Cpu;
         self.workers(&mut Units { all: units, found, early, decode })
@@ -269,10 +289,11 @@ impl<'scope> Starter<'scope, '_> {
             if units.decode {
                 self.decoder(number, unit, units)?;
             }
-            // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
+            // A thread that decodes has one codestream decoded at a time, and other workers may not
+            // be ready yet.
             let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found));
             let codestreams = if is_cpu || does.codestreams { settings.threads } else { 0 };
-            // Those that encode have some as well.
+            // Threads that encode have streams deflated as well.
             let streams = if is_cpu || does.streams { 2 * settings.threads } else { 0 };
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
@@ -291,9 +312,9 @@ impl<'scope> Starter<'scope, '_> {
         Ok(())
     }
 
-    /// Adds the worker that decodes and encodes JPEGs on the unit of this number.
+    /// Adds the worker for JPEGs on the unit of this number.
     fn decoder(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<(), Error> {
-        // Without it the CPU decodes, which is fine unless the user says otherwise.
+        // Without it the CPU decodes, which is fine unless the user asks for GPUs.
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
         let required = if insisted { self.required.clone() } else { RequiredDevices::default() };
         let start = if self.keeps_ready() { Start::Now } else { Start::Engines(number) };
@@ -322,27 +343,27 @@ impl<'scope> Starter<'scope, '_> {
     }
 }
 
-/// The units of a run, and what their workers do.
+/// The units of a run, and the work of their workers.
 struct Units<'u> {
     all: &'u [Unit],
-    /// The GPUs that there are.
+    /// The list of GPUs.
     found: &'u [GpuInfo],
     early: EarlyWorkers,
     /// Whether there are workers for JPEGs.
     decode: bool,
 }
 
-/// Returns how the worker for pixels of a unit is started.
+/// Returns the arguments of a unit's worker for pixels.
 fn for_pixels(unit: Unit) -> WorkerArgs {
     WorkerArgs { unit, lanes: GPU_LANES, uuid: None, is_for_jpegs: false }
 }
 
-/// Returns how the worker for JPEGs of a unit is started.
+/// Returns the arguments of a unit's worker for JPEGs.
 fn for_jpegs(unit: Unit) -> WorkerArgs {
     WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, is_for_jpegs: true }
 }
 
-/// Returns the UUID of a unit, if it is a GPU that was found.
+/// Returns the UUID of a unit, if it is a GPU of the list.
 fn uuid(unit: Unit, found: &[GpuInfo]) -> Option<String> {
     let Unit::Gpu(ordinal) = unit else { return None };
     found.iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.uuid.clone())

@@ -1,9 +1,11 @@
-//! A worker process as a device, supervised. No CUDA in here.
+//! A supervised worker process as a device. It contains no CUDA.
 //!
-//! After an error, a CUDA context and with it its process are unusable; a driver call may also never return. So a worker that fails, dies
-//! or overruns its deadline is killed; what was lent to it is decoded again for another device, because its slots may be half written; and
-//! after a pause a new worker is started. A single run gives up a device that keeps failing; a service that is to run for months does not,
-//! but no picture waits for such a device. Both give up a device whose worker cannot even be killed.
+//! After an error, a CUDA context and with it its process are unusable; a driver call may also
+//! never return. Therefore a worker that fails, dies or overruns its deadline is killed; its
+//! pictures are decoded again for another device, because its slots may be half written; and after
+//! a pause a new worker is started. A single run gives up a device that keeps failing; a service
+//! that is to run for months does not, but no picture waits for such a device. Both give up a
+//! device with a worker that cannot even be killed.
 
 mod answers;
 mod health;
@@ -36,39 +38,42 @@ use link::Link;
 use process::{describe, ended_within};
 use worker::{Lent, Loan, Worker, readable};
 
-/// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
+/// The time limit for the start of a worker: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
 /// The pauses before a worker is started again.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(250), longest: Duration::from_secs(600) };
-/// After this many failures without a picture in between, no picture waits for the device any more.
+/// The number of failures without a picture in between after which no picture waits for the device.
 const MAX_FAILURES: u32 = 5;
-/// After leaving this many pictures in a row to other devices, each decoded in vain, a worker is treated as failed.
+/// A worker fails if it leaves this many pictures in a row, each decoded in vain, to other devices.
 const MAX_DECLINED: u32 = 16;
-/// Slower than any bus or kernel in working order: a task's deadline allows for everything queued on the device at this rate.
+/// A rate below that of any working bus or kernel. Deadlines allow it for everything queued.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
-/// Slots per lane that decodes JPEGs: a batch that it works on, and another that waits for it or to be written. With more, the CPU would have
-/// to wait for a GPU at the end of a run.
+/// Slots per lane for JPEGs: a batch in work, and another that waits for it or to be written.
+///
+/// With more, the CPU would have to wait for a GPU at the end of a run.
 const COMPRESSED_EACH: usize = 5 * JPEG_BATCH / 2;
-/// How long a killed worker may take to be gone: the driver cleans up after it, and may hang in that too.
+/// The time limit for the end of a killed worker: the driver cleans up after it, and may hang too.
 const END_DEADLINE: Duration = Duration::from_secs(30);
-/// How often deadlines are checked.
+/// The interval of checks of deadlines.
 const TICK: Duration = Duration::from_millis(100);
-/// A turn of the supervisor's loop that takes longer than this was interrupted: this process was stopped, and could not read any answer.
+/// A longer turn of the supervisor's loop means that this process was stopped: it read no answers.
 const STOPPED: Duration = Duration::from_secs(1);
-/// How long sending to a worker waits for room. Whoever waits holds up the other devices and the main loop.
+/// The longest wait for room in a worker's socket. It holds up other devices and the main loop.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A device whose lanes are threads of a worker process, which is started again when it fails. A GPU that recodes JPEGs has several.
+/// A device with lanes that are threads of a worker process, which is restarted when it fails.
+///
+/// A GPU that recodes JPEGs has several.
 pub struct WorkerDevice {
     name: Arc<str>,
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
-    /// After how long without work its worker ends until there is some, if ever.
+    /// The time without work after which its worker ends until work comes; `None` for never.
     idle: Option<Duration>,
-    /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
+    /// Whether it is given up if it keeps failing, instead of tried again after long pauses.
     for_good: bool,
-    /// When its worker starts.
+    /// The condition for the start of its worker.
     start: Start,
     /// Its first worker, if that was started before the device was known to be used.
     early: Mutex<Option<Process>>,
@@ -78,34 +83,36 @@ pub struct WorkerDevice {
     required: RequiredDevices,
 }
 
-/// How many slots a worker gets that are not for JPEGs.
+/// The numbers of slots of a worker, apart from those for JPEGs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slots {
     /// For pixels.
     pub(super) pixels: usize,
-    /// For codestreams that it decodes; none if it cannot.
+    /// For codestreams that it decodes; 0 if it cannot.
     pub(super) codestreams: usize,
-    /// For streams that it inflates or deflates; none if it cannot.
+    /// For streams that it inflates or deflates; 0 if it cannot.
     pub(super) streams: usize,
 }
 
-/// How a worker's life ended.
+/// The end of a worker's life.
 enum End {
-    /// Nothing more is to be done.
+    /// No more tasks come.
     Closed,
-    /// There is nothing to do for it.
+    /// There is no work for it.
     Idle,
     /// It refused to work when it started.
     Refused(String),
     /// It failed.
     Failed(String),
-    /// It was killed but did not end. It may still write into its slots, so nobody else may use them.
+    /// It was killed but did not end. It may still write into its slots, which stay in use.
     Lingers(String),
 }
 
 impl WorkerDevice {
-    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `early`: its worker, if that
-    /// runs already. `required`: what becomes of the run if the worker cannot start.
+    /// Adds the device to the pool.
+    ///
+    /// Its slots are handed out once it is supervised and its worker is ready. `early` is its
+    /// worker, if that runs already. `required` decides whether the run can do without it.
     pub(super) fn new(
         args: WorkerArgs,
         slots: Slots,
@@ -162,7 +169,7 @@ impl WorkerDevice {
                 End::Idle if self.is_wanted(Start::Now) => continue,
                 End::Idle => return,
                 End::Lingers(why) => return self.give_up(why),
-                // Only the first worker's refusal is final: a device that could be started once may be able to start again.
+                // Only the first refusal is final: a device that started once may be able to again.
                 End::Refused(reason) if life == 0 && (self.for_good || self.required.are_demanded()) => {
                     self.required.unusable(&format!("{} cannot be used: {reason}", self.name));
                     return self.give_up(format!("not used: {reason}"));
@@ -182,7 +189,7 @@ impl WorkerDevice {
         }
     }
 
-    /// Counts a failure; returns how many there have been since the last completed picture.
+    /// Counts a failure; returns the number of failures since the last completed picture.
     fn count_failure(&self) -> u32 {
         let mut state = self.link.lock();
         state.failures_in_a_row += 1;
@@ -208,7 +215,7 @@ impl WorkerDevice {
         self.events.note(format!("{}: {what}", self.name), trouble);
     }
 
-    /// Runs one worker from start to end, whichever way it ends.
+    /// Runs one worker from its start to its end of any kind.
     fn live(&self, life: u32) -> End {
         let early = self.early.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Process { mut child, channel, started } = match early.map_or_else(|| self.args.spawn(life), Ok) {
@@ -223,12 +230,12 @@ impl WorkerDevice {
             Err(end) => end,
         };
         self.leave_alone();
-        // Even a worker that was told to end may hang in the driver; nothing of value is left in it.
+        // Even a worker that was to end may hang in the driver; it holds no results any more.
         let _ = child.kill();
         self.link.lock().processor += time_of_child(child.id());
         if matches!(end, End::Closed) {
-            // The worker can do nothing any more, and its slots are free from here on. The driver takes about a second to undo the pinning,
-            // or forever if it hangs.
+            // The worker cannot act any more, and its slots are free from here on. The driver takes
+            // about a second to undo the pinning, or forever if it hangs.
             abandon(child);
             return end;
         }
@@ -245,7 +252,7 @@ impl WorkerDevice {
 
     fn begin(&self, channel: &Channel) -> Result<(), End> {
         let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
-        // Sending waits for room under a lock that the supervisor needs, so it must not wait forever.
+        // Sending holds a lock that the supervisor needs, and must not wait forever.
         worker_end
             .wait_at_most(self.timeout.min(SEND_TIMEOUT))
             .map_err(|error| End::Failed(error.to_string()))?;
@@ -350,21 +357,21 @@ impl WorkerDevice {
         Some(End::Failed(format!("{input} took longer than --device-timeout; its worker was killed")))
     }
 
-    /// Gives the worker more time for all that is lent to it.
+    /// Gives the worker more time for all its loans.
     fn postpone(&self, by: Duration) {
         if let Some(worker) = &mut self.link.lock().worker {
             worker.lent.values_mut().for_each(|lent| lent.deadline += by);
         }
     }
 
-    /// Tells the worker of the slots that have given up their memory. In a busy worker, the next task does.
+    /// Reports released memory to the worker. In a busy worker, the next task does.
     fn tell_released(&self) {
         if let Some(worker) = &mut self.link.lock().worker {
             worker.unmap(&self.link.released);
         }
     }
 
-    /// Returns whether there has been no work for so long that the worker is to end; it then gets none any more.
+    /// Returns whether the worker is to end for lack of work; it then gets no more tasks.
     fn is_to_rest(&self) -> bool {
         let Some(idle) = self.idle else { return false };
         if self.pool.rest_after(idle) {
@@ -379,7 +386,8 @@ impl WorkerDevice {
         worker.map(|worker| worker.ready = false).is_some()
     }
 
-    /// Sees to it that no more pictures wait for the worker, whose end may take long. What it has may still be written to.
+    /// Keeps further pictures from the worker, which may end late and write to its slots until
+    /// then.
     fn leave_alone(&self) {
         self.pool.down(self.id);
         let mut state = self.link.lock();
@@ -390,7 +398,7 @@ impl WorkerDevice {
         state.note_use(self.args.lanes);
     }
 
-    /// Takes back what was lent to a worker that is gone.
+    /// Takes back the loans to a worker that is gone.
     fn reclaim(&self) {
         let mut state = self.link.lock();
         let worker = state.worker.take();
@@ -405,7 +413,7 @@ impl WorkerDevice {
         }
     }
 
-    /// Waits after a failure before the next attempt; returns true if the pipeline ended meanwhile.
+    /// Waits before the attempt after a failure; returns `true` if the pipeline ended meanwhile.
     fn pause(&self, why: String, pause: Duration) -> bool {
         self.note(
             &format!("{why}; its pictures go to other devices, and it is restarted in {pause:?}"),
@@ -418,7 +426,7 @@ impl WorkerDevice {
         waited.unwrap_or_else(PoisonError::into_inner).0.closing
     }
 
-    /// Lends something to the worker; returns it if there is no worker that is ready.
+    /// Lends a slot to the worker; returns the loan if no worker is ready.
     fn lend(&self, loan: Loan) -> Option<Loan> {
         let mut state = self.link.lock();
         let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Some(loan) };
@@ -426,9 +434,10 @@ impl WorkerDevice {
         let bytes = queued + loan.bytes();
         let deadline =
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
-        // What a slot had before is told of before what it has now.
+        // A slot's former memory must be reported before its present memory.
         worker.unmap(&self.link.released);
-        // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes this back.
+        // If the worker is dead or deaf, its supervisor is about to find out and takes the loan
+        // back.
         let _ = worker.offer(&loan);
         worker.lent.insert(loan.slot().id(), Lent { loan, deadline });
         state.note_use(self.args.lanes);
@@ -459,7 +468,7 @@ impl Device for WorkerDevice {
 
     fn submit(&self, mut task: Task) {
         task.slot.note_filled();
-        // First, because the worker may be done with it at once.
+        // First, because the worker may finish the task at once.
         self.pool.lend(self.id);
         if let Some(Loan::Picture(task)) = self.lend(Loan::Picture(task)) {
             self.pool.take_back(self.id, 1);
@@ -468,7 +477,7 @@ impl Device for WorkerDevice {
     }
 
     fn offload(&self, task: OffloadTask) {
-        // Without a worker, it is left to the thread that waits.
+        // Without a worker, it is left to the waiting thread.
         drop(self.lend(Loan::Offload(task)));
     }
 

@@ -1,9 +1,11 @@
-//! What travels: a [`Task`] is a slot on its way through a device. It holds a whole picture, or a plane of one that is split by channel.
+//! The tasks of devices. A [`Task`] is a slot on its way through a device.
 //!
-//! With `--split-channels`, a colour picture is decoded into a slot of the main process, as usual. Several threads then split it into
-//! planes, each in a slot of its own on a device of its own, so that every device sees only its planes, over its own bus. Whichever comes
-//! back last completes the `Join`, and the results are merged into the picture's own slot. Luma, which needs all channels, is counted
-//! here along the way.
+//! It holds a whole picture, or a plane of one that is split by channel. With `--split-channels`, a
+//! colour picture is decoded into a slot of the main process, as usual. Several threads then split
+//! it into planes, each in a slot of its own on a device of its own, so that every device sees only
+//! its planes, over its own bus. The last plane to come back completes the `Join`, and the results
+//! are merged into the picture's own slot. Luma, which needs all channels, is counted here along
+//! the way.
 
 mod join;
 mod offload;
@@ -39,16 +41,16 @@ pub const SLOTS_OF_SPLIT: usize = 1 + PLANES;
 pub struct Task {
     /// The slot.
     pub slot: Slot,
-    /// What the slot holds at its start.
+    /// The content at the start of the slot.
     pub content: Content,
     /// The layout of the pixels, even while they are compressed.
     pub layout: Layout,
     /// The byte orders of the pixels before and after the device's work.
     pub byte_orders: ByteOrders,
-    /// What a device does with the pixels.
+    /// The work of a device on the pixels.
     pub order: Order,
     part: Part,
-    /// Where it goes once the device is done with it: to the encoders of its run.
+    /// The destination after the device: the encoders of its run.
     equalized: Sender<Task>,
 }
 
@@ -82,34 +84,40 @@ impl Task {
         }
     }
 
-    /// Adds the time since the last mark to this stage. Does nothing for planes, several of which are under way at once: the clock of their
-    /// picture is marked when it is put together.
+    /// Adds the time since the last mark to this stage.
+    ///
+    /// Has no effect for planes, several of which are under way at once: the clock of their picture
+    /// is marked when it is put together.
     pub fn mark(&mut self, stage: Stage) {
         if let Part::Whole(picture) = &mut self.part {
             picture.clock.mark(stage);
         }
     }
 
-    /// Adds processor time that the picture took of a core; as little as [`Task::mark`] for planes.
+    /// Adds the processor time that the picture took of a core; for planes, as [`Task::mark`].
     pub fn took(&mut self, processor: Duration) {
         if let Part::Whole(picture) = &mut self.part {
             picture.clock.took(processor);
         }
     }
 
-    /// Passes on what the device is done with.
+    /// Passes the task on after the device's work.
     pub(crate) fn pass_on(self) {
         let equalized = self.equalized.clone();
         // The encoders are only gone if they panicked; that panic then ends the run.
         let _ = equalized.send(self);
     }
 
-    /// Gives the slot back, and has the job decoded again for another device, because this one failed or does not do this picture.
+    /// Gives the slot back, and has the job decoded again for another device.
+    ///
+    /// This one failed or does not take this picture.
     pub fn redo(self, device: DeviceId) {
         self.give_back(|attempts| attempts.failed_on.push(device));
     }
 
-    /// Gives the slot back, and has the job decoded by the CPU, because the device does not decode this picture.
+    /// Gives the slot back, and has the job decoded by the CPU.
+    ///
+    /// The device does not decode this picture.
     pub fn decline(self) {
         self.give_back(|attempts| attempts.declined = true);
     }
@@ -125,7 +133,9 @@ impl Task {
         }
     }
 
-    /// Returns the picture that the device is done with, if all of its parts are.
+    /// Returns the finished picture.
+    ///
+    /// `None` while other planes of it are under way, or if it was given up.
     pub(crate) fn finish(self) -> Option<Processed> {
         let Self { slot, content, order, part, .. } = self;
         match part {
@@ -137,7 +147,9 @@ impl Task {
     }
 }
 
-/// Splits the picture in the slot `whole` into planes, one in each of `slots`, with what the devices are given for each; returns their tasks.
+/// Splits the picture in the slot `whole` into planes, one in each of `slots`; returns their tasks.
+///
+/// Each slot also gets the order's input for its plane.
 ///
 /// # Panics
 /// If the picture has no colour, or there are not as many slots as planes.

@@ -1,8 +1,11 @@
-//! The worker process: computes on one GPU (in tests, on the CPU), maps the main process's slots and equalizes the pictures in them. A GPU
-//! may have several workers, one for pixels and others for JPEGs.
+//! The worker process, which computes on one GPU (in tests, on the CPU).
 //!
-//! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
-//! socket closes, so no worker outlives the main process.
+//! It maps the main process's slots and equalizes the pictures in them. A GPU may have several
+//! workers, one for pixels and others for JPEGs.
+//!
+//! A worker is histeqd itself, started again with a hidden subcommand and with its end of the
+//! socket as standard input. It ends when the socket closes, so no worker outlives the main
+//! process.
 
 mod faults;
 mod jpeg;
@@ -37,27 +40,30 @@ use offload::LentOffload;
 use pixels::{LaneContext, Lent};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
-/// The program that workers run: this one, even if its file has been replaced since it was started.
+/// The program of workers: this one, even if its file has been replaced since it was started.
 pub const PROGRAM: &str = "/proc/self/exe";
 
-/// The environment variable by which CUDA is told which GPUs to show.
+/// The environment variable with the list of GPUs that CUDA shows.
 pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// The arguments with which it lists the GPUs instead of working.
+/// The arguments with which the program lists the GPUs instead of working.
 pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
 
-/// Lanes of a worker for pixels, besides its others, for what threads of the main process wait for. nvJPEG2000 keeps a GPU busy with this many
-/// pictures of 4 MP at once.
+/// Additional lanes of a worker for pixels, for the work that threads of the main process wait for.
+///
+/// nvJPEG2000 keeps a GPU busy with this many pictures of 4 MP at once.
 pub(super) const OFFLOAD_LANES: usize = 16;
 
-/// How a worker is started.
+/// The arguments of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerArgs {
-    /// What the worker computes on.
+    /// The unit that the worker computes on.
     pub unit: Unit,
-    /// The number of lanes it runs.
+    /// The number of its lanes.
     pub lanes: usize,
-    /// The GPU's UUID, by which it is found even if the GPUs have other indexes by then; `None` to go by the index.
+    /// The GPU's UUID, by which it is found even if the GPUs have other indexes by then.
+    ///
+    /// `None` to go by the index.
     pub uuid: Option<String>,
     /// Whether it only recodes JPEGs (decodes, equalizes and encodes them).
     pub is_for_jpegs: bool,
@@ -101,8 +107,10 @@ impl WorkerArgs {
         Ok(Process { child, channel, started })
     }
 
-    /// Returns which GPU a worker is to see, so that CUDA need not start the others, for each of which it takes a third of a second. One that is
-    /// started after another sees all: its GPU may have another index by then.
+    /// Returns the GPU that a worker is to see; `None` for the same GPUs as this process.
+    ///
+    /// CUDA need not start the others then: each takes it a third of a second. A worker that is
+    /// started after another sees all, because its GPU may have another index by then.
     fn visible(&self, life: u32) -> Option<String> {
         let Unit::Gpu(ordinal) = self.unit else { return None };
         match env::var(VISIBLE) {
@@ -126,7 +134,7 @@ impl WorkerArgs {
     }
 }
 
-/// Kills a process, and leaves waiting for its end, which may take the driver forever, to a thread.
+/// Kills a process, and has a thread wait for its end, which may take the driver forever.
 pub fn abandon(mut child: Child) {
     // This can only fail if it has already ended.
     let _ = child.kill();
@@ -146,13 +154,15 @@ pub fn main(args: &WorkerArgs, life: u32, faults: MakeFaults) -> Result<Exit, Er
     Ok(Exit::Done)
 }
 
-/// Returns what `histeqd worker --list` prints: the GPUs as JSON, or why there are none.
+/// Returns the output of `histeqd worker --list`: the GPUs as JSON, or why there are none.
 pub fn list() -> String {
     rename();
     serde_json::to_string(&lanes::list()).expect("a list of GPUs is JSON") + "\n"
 }
 
-/// Names this process, which was started via /proc/self/exe and would be listed as `exe`. Failing to does no harm.
+/// Names this process, which was started via /proc/self/exe and would be listed as `exe`.
+///
+/// Failing to does no harm.
 fn rename() {
     let _ = rustix::thread::set_name(c"histeqd-worker");
 }
@@ -171,7 +181,7 @@ fn run(args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
     }
 }
 
-/// Returns the unit with the index that its GPU has now.
+/// Returns the unit with the present index of its GPU.
 fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
     match (unit, uuid) {
         (Unit::Gpu(usual), uuid) => lanes::locate(uuid, usual).map(Unit::Gpu),
@@ -179,13 +189,17 @@ fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
     }
 }
 
-/// Leaves signals to the main process, which ends its workers in order: one to the whole process group or service is meant for it.
+/// Leaves signals to the main process, which ends its workers in order.
+///
+/// A signal to the whole process group or service is meant for the main process.
 fn ignore_signals() -> Result<(), EngineError> {
     ctrlc::set_handler(|| ()).map_err(|error| EngineError(format!("it cannot handle signals: {error}")))
 }
 
-/// Has the kernel kill this process when its parent dies. A closed socket ends only a worker that is waiting for messages; this also ends
-/// one that hangs in the driver.
+/// Has the kernel kill this process when its parent dies.
+///
+/// A closed socket ends only a worker that is waiting for messages; this also ends one that hangs
+/// in the driver.
 fn end_with_parent() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(())
@@ -221,12 +235,13 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
         if lanes > awaited {
-            // Without a thread, nobody is told.
+            // Without a thread, the missing lanes are not reported.
             let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, move || {
                 tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
             });
         }
-        // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
+        // The main process has ended or is done, or sent an unintelligible message: the pictures
+        // still in the lanes are not waited for.
         let queues = Queues { lanes: sender, offloads, jpegs: &jpegs };
         std::process::exit(listen(channel, engine, &queues).is_err().into())
     })
@@ -244,7 +259,7 @@ fn start_lane<'scope>(
     }
 }
 
-/// Where what is lent waits for a lane.
+/// The queues of loans that wait for a lane.
 struct Queues<'w> {
     lanes: Sender<Lent>,
     offloads: Sender<LentOffload>,
@@ -254,15 +269,17 @@ struct Queues<'w> {
 /// Reports the lanes that could not be created. The others do the work.
 fn tell_of_missing(channel: &Channel, made: impl Iterator<Item = Result<(), EngineError>>) {
     for error in made.filter_map(Result::err) {
-        // If the main process is gone, nobody needs to know.
+        // If the main process is gone, the note is not needed.
         let note = format!("it works with fewer lanes, because one cannot be made: {error}");
         let _ = channel.send(&FromWorker::Note(shorten(note)), None);
     }
 }
 
-/// Reports why this process cannot work, and ends it: lanes that are waiting already cannot be joined.
+/// Reports why this process cannot work, and ends it.
+///
+/// Lanes that are waiting already cannot be joined.
 fn refuse(channel: &Channel, why: &str) -> ! {
-    // If the main process is gone, nobody needs the reason.
+    // If the main process is gone, the reason is not needed.
     let _ = channel.send(&FromWorker::Refused(shorten(why.to_owned())), None);
     std::process::exit(1)
 }
@@ -324,8 +341,10 @@ fn fail(channel: &Channel, slot: Option<SlotId>, error: &EngineError) -> ! {
     die()
 }
 
-/// Ends the process at once. An orderly exit would run CUDA's own clean-up, which can hang after an error, and which makes the other lanes
-/// fail while they can still report it.
+/// Ends the process at once.
+///
+/// An orderly exit would run CUDA's own clean-up, which can hang after an error, and which makes
+/// the other lanes fail while they can still report it.
 fn die() -> ! {
     // This cannot fail: a process may always signal itself.
     let _ = kill_process(getpid(), Signal::KILL);

@@ -18,7 +18,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Writes the pictures, given by name, and has the CPU make the outputs that are expected of every device.
+    /// Writes the named pictures, and lets the CPU make the outputs expected of every device.
     pub(crate) fn new(pictures: impl IntoIterator<Item = (String, Vec<u8>)>, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("inbox")).unwrap();
@@ -33,7 +33,7 @@ impl Batch {
         batch
     }
 
-    /// Returns the command that writes the outputs to the folder `out` on these devices.
+    /// Returns the command that writes the outputs of these devices to the folder `out`.
     pub(crate) fn histeqd(&self, devices: &str, out: &str) -> Command {
         let mut command = histeqd();
         command.arg(self.folder.path().join("inbox")).arg("--out").arg(self.out(out)).args(&self.flags);
@@ -47,7 +47,7 @@ impl Batch {
         self.folder.path().join(name)
     }
 
-    /// Asserts that the run did all pictures, and returns its summary.
+    /// Asserts that the run processed all pictures, and returns its summary.
     pub(crate) fn assert_all_there(&self, output: &Output) -> Value {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
@@ -56,7 +56,7 @@ impl Batch {
         summary
     }
 
-    /// Asserts that the run did all pictures and made the expected bytes, and returns its summary.
+    /// Asserts that the run processed all pictures to the expected bytes, and returns its summary.
     pub(crate) fn assert_done(&self, output: &Output, out: &str) -> Value {
         let summary = self.assert_all_there(output);
         let (expected, found) = (self.files("expected"), self.files(out));
@@ -90,12 +90,14 @@ pub(crate) fn notes(summary: &Value) -> String {
     summary["notes"].to_string()
 }
 
-/// Returns how many pictures a device did.
+/// Returns the number of pictures that a device processed.
 pub(crate) fn by(summary: &Value, device: &str) -> u64 {
     summary["devices"][device].as_u64().unwrap_or(0)
 }
 
-/// Starts a batch, and waits for its first output and for all its workers; returns the process and the workers' process ids.
+/// Starts a batch, and waits for its first output and for all its workers.
+///
+/// Returns the process, and the process IDs of the workers.
 pub(crate) fn under_way(batch: &Batch, devices: &str, workers: usize) -> (Child, Vec<i32>) {
     // A worker that hangs late keeps the batch from ending before the test has interfered.
     let mut command = batch.histeqd(devices, "out");
@@ -115,7 +117,7 @@ fn has_output(out: &Path) -> bool {
     fs::read_dir(out).is_ok_and(|entries| entries.flatten().any(|entry| whole(entry.path())))
 }
 
-/// Returns the process ids of the device workers that are children of `parent`.
+/// Returns the process IDs of the device workers that are children of `parent`.
 pub(crate) fn workers_of(parent: u32) -> Vec<i32> {
     let worker = |entry: fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
@@ -127,7 +129,7 @@ pub(crate) fn workers_of(parent: u32) -> Vec<i32> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(worker).collect()
 }
 
-/// Whether the process runs; a zombie does not.
+/// Returns whether the process runs; a zombie does not.
 pub(crate) fn alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -1,4 +1,6 @@
-//! 16-bit pictures whose files have the high byte first: workers get them, and leave them, as the files have them.
+//! 16-bit pictures in files with the high byte first.
+//!
+//! Workers get them as they are in the files, and leave them so.
 
 use std::fs;
 use std::process::Stdio;
@@ -10,7 +12,9 @@ use super::batch::{Batch, by};
 use crate::harness::{gpus, histeqd, project};
 use crate::samples::{Data, Random, every_layout, pam, samples};
 
-/// Names and contents of PAMs of every kind of 16-bit pixel, and of a PGM whose samples have to be scaled.
+/// PAMs with every kind of 16-bit pixel, and a PGM with samples that have to be scaled.
+///
+/// Each is a file's name and content.
 fn pictures() -> Vec<(String, Vec<u8>)> {
     let mut random = Random(16);
     let mut named = |layout: Layout, data: Data| {
@@ -28,7 +32,7 @@ fn pictures() -> Vec<(String, Vec<u8>)> {
     pictures
 }
 
-/// What is done to the pictures.
+/// The flags of the runs.
 const FLAGS: [&[&str]; 14] = [
     &[],
     &["--color", "per-channel"],
@@ -47,8 +51,9 @@ const FLAGS: [&[&str]; 14] = [
     &["--depth", "8"],
 ];
 
-/// Has the pictures done on these devices, and compares the outputs and what is remarked with the CPU's. Then does the same with what they
-/// were converted to, if that was another format.
+/// Processes the pictures on these devices, and compares outputs and remarks with the CPU's.
+///
+/// The outputs for the same pictures as PNG and TIFF are then compared too.
 fn assert_parity(devices: &str) {
     let name =
         devices.strip_suffix(":1").map_or_else(|| format!("gpu{devices}"), |_| "cpu-worker0".to_owned());

@@ -1,4 +1,6 @@
-//! Codestreams of JPEG 2000 that workers decode: on the CPU, which can be made to fail, and on a GPU.
+//! Codestreams of JPEG 2000 that workers decode.
+//!
+//! The workers run on the CPU, with faults on purpose, and on a GPU.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +27,7 @@ fn codestream(name: &str) -> Vec<u8> {
     data(&format!("codec/{name}"))
 }
 
-/// Returns a DICOM whose frames have this codestream each.
+/// Returns a DICOM file with this codestream in each of its frames.
 fn dicom(syntax: &str, codestream: &[u8], frames: usize, is_rgb: bool) -> Vec<u8> {
     let mut file = vec![0; 128];
     file.extend(b"DICM");
@@ -60,7 +62,7 @@ fn dicom(syntax: &str, codestream: &[u8], frames: usize, is_rgb: bool) -> Vec<u8
     file
 }
 
-/// Pictures whose codestreams are all handed to workers, and how many these have.
+/// Pictures with codestreams that are all handed to workers, and the number of their codestreams.
 fn pictures() -> (Vec<(String, Vec<u8>)>, u64) {
     let mut pictures: Vec<(String, Vec<u8>)> =
         ["jp2-12.jp2", "jp2-gray-16.jp2", RGB, GRAY].map(|name| (name.to_owned(), codestream(name))).into();
@@ -77,7 +79,7 @@ fn batch(flags: &[&str]) -> (Batch, u64) {
     (Batch::new(pictures, &[&["--format", "tiff", "--timings"], flags].concat()), codestreams)
 }
 
-/// Returns how many codestreams devices decoded.
+/// Returns the number of codestreams that devices decoded.
 fn decoded(summary: &Value) -> u64 {
     let by_device = summary["timings"]["load"]["decoded"].as_object().unwrap();
     by_device.values().map(|number| number.as_u64().unwrap()).sum()
@@ -115,7 +117,7 @@ fn without_a_gpu_high_throughput_is_refused_at_once() {
     }
 }
 
-/// Runs on these devices; returns the outputs, and the failures.
+/// Runs on these devices; returns the outputs and the failures.
 fn outcome(
     inbox: &Path,
     place: &Path,
@@ -139,7 +141,7 @@ fn outcome(
     )
 }
 
-/// Writes files that are cut or have other bits, and compares what these devices and the CPU make of them.
+/// Writes files that are cut or have other bits; compares the results of these devices and the CPU.
 fn compare_damaged(devices: &str, number: usize) {
     let folder = tempfile::tempdir().unwrap();
     let inbox = folder.path().join("inbox");
@@ -151,7 +153,7 @@ fn compare_damaged(devices: &str, number: usize) {
             let mut damaged = whole.clone();
             match at % 4 {
                 0 => damaged.truncate(60 + random.below(whole.len() as u64 - 60) as usize),
-                // Headers take less than these bytes.
+                // The headers are shorter than 150 bytes.
                 kind => {
                     let bytes = if kind == 1 { 150 } else { whole.len() as u64 };
                     let bit = random.below(8 * bytes);
@@ -173,7 +175,9 @@ fn damaged_codestreams_are_judged_alike_with_workers() {
     compare_damaged("cpu-workers:1", 40);
 }
 
-/// Returns whether GPUs decode JPEG 2000; if not, reports a skip or panics (see [`gpu_or_skip`]).
+/// Returns whether GPUs decode JPEG 2000.
+///
+/// If not, reports a skip or panics (see [`gpu_or_skip`]).
 fn gpu_decodes() -> bool {
     let told = devices();
     gpu_or_skip(told.contains("JPEG 2000 on the GPU: yes"), &told)

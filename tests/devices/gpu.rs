@@ -16,7 +16,9 @@ fn picture(layout: Layout, data: Data, random: &mut Random) -> Vec<u8> {
     pam(&layout, &samples(&layout, data, random))
 }
 
-/// Pictures of every depth, number of channels and kind of data, at sizes from 1x1 up, most of them odd.
+/// Pictures of every depth, number of channels and kind of data.
+///
+/// Their sizes are 1x1 and more, most of them odd.
 fn pictures() -> Vec<(String, Vec<u8>)> {
     let sizes = [(1, 1), (2, 1), (1, 3), (7, 5), (17, 16), (33, 31), (255, 3), (641, 479), (1000, 777)];
     let small = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height));
@@ -35,7 +37,7 @@ fn pictures() -> Vec<(String, Vec<u8>)> {
     small.chain(large).map(&mut named).chain(of_no_levels()).collect()
 }
 
-/// Pictures whose samples are no levels, some of them with a mask.
+/// Pictures with samples that are not levels, some of them with a mask.
 fn of_no_levels() -> impl Iterator<Item = (String, Vec<u8>)> {
     let folder = project().join("tests/data/samples");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -141,7 +143,8 @@ fn gpus_are_taken_where_they_pay() {
         return;
     }
     let mut random = Random(3);
-    // It takes one core several times as long as CUDA needs to start, and half of that is equalizing.
+    // It takes one core several times as long as CUDA needs to start, and half of that is
+    // equalizing.
     let tiled = (0..800).map(|number| {
         let large = layout(1024, 1024, Pixel::Gray, Depth::Sixteen);
         (format!("{number}.pgm"), picture(large, Data::Random, &mut random))
@@ -201,8 +204,8 @@ fn a_lane_that_hangs_costs_nothing() {
 
 #[test]
 fn a_gpu_that_fails_every_time_is_given_up() {
-    // Each failure hands all pictures that the GPU holds over to the CPU. With few threads these are few, which leaves pictures
-    // for the next failure.
+    // Each failure hands all pictures that the GPU holds over to the CPU. With few threads these
+    // are few, which leaves pictures for the next failure.
     let batch = || many(160, &["--threads", "2"]);
     assert_batch_survives(batch, "trap@1*", "given up");
 }
@@ -228,7 +231,9 @@ fn a_stopped_worker_costs_nothing() {
     assert_survives_signal(Signal::STOP, "took longer than --device-timeout");
 }
 
-/// Starts a worker on the GPU with this index or, if it has another one now, this UUID; returns its first message.
+/// Starts a worker on the GPU with this index or, if it has another one, this UUID.
+///
+/// Returns its first message.
 fn first_message(ordinal: &str, uuid: &str) -> FromWorker {
     let (ours, theirs) = Channel::pair().unwrap();
     let mut command = histeqd();

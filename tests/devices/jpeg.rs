@@ -1,5 +1,4 @@
-//! JPEGs that a GPU decodes and encodes by histeqd's own coder: the bytes of the CPU, whatever
-//! happens.
+//! JPEGs that a GPU recodes by histeqd's own coder: always with the bytes of the CPU.
 
 use codec::CompressedJpeg;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
@@ -53,8 +52,9 @@ pub(crate) fn data(name: &str) -> Vec<u8> {
     FILES.iter().find(|(known, _)| *known == name).unwrap().1.to_vec()
 }
 
-/// Returns marker and content of each segment before the scan, without Huffman tables; quantization tables in one segment are
-/// listed one by one.
+/// Returns marker and content of each segment before the scan, without Huffman tables.
+///
+/// Quantization tables in one segment are listed one by one.
 pub(crate) fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let (mut found, mut at) = (Vec::new(), 2);
     while jpeg[at + 1] != 0xda {
@@ -89,13 +89,13 @@ fn sum(counts: &Value) -> u64 {
     counts.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
 }
 
-/// Returns how many pictures the GPU decoded and encoded.
+/// Returns the number of pictures that the GPU decoded and encoded.
 fn recoded(summary: &Value) -> u64 {
     let devices = summary["devices"].as_object().unwrap();
     devices.get("gpu0-jpeg").map_or(0, |pictures| pictures.as_u64().unwrap())
 }
 
-/// Returns how many pictures the GPU left to the CPU.
+/// Returns the number of pictures that the GPU left to the CPU.
 fn left(summary: &Value) -> u64 {
     sum(&summary["timings"]["load"]["left"])
 }
@@ -229,7 +229,7 @@ fn a_gpu_that_had_no_memory_for_some_files_takes_others() {
     let file = data("420.jpg");
     let layout = Layout { width: 243, height: 157, pixel: Pixel::Gray, depth: Depth::Eight };
     let jpeg = CompressedJpeg { bytes: file.len() as u64, layout, quality: codec::JpegQuality::Keep };
-    // Their tables alone take more than the lane may.
+    // The tables of the boxes alone take more memory than the lane may.
     let fine = Method::Clahe(Clahe {
         clip_limit: ClipLimit::Times(2.0),
         tiles: Tiles::Grid { x: 128, y: 128 },

@@ -1,4 +1,6 @@
-//! TIFFs compressed by deflate, whose strips and tiles workers inflate and deflate: on the CPU, which can be made to fail, and on a GPU.
+//! TIFFs compressed by deflate, with strips and tiles that workers inflate and deflate.
+//!
+//! The workers run on the CPU, with faults on purpose, and on a GPU.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +16,10 @@ use crate::stacks::Storage;
 
 const PIXELS: [Pixel; 4] = [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba];
 
-/// Pictures of every kind of pixel and depth, cut into at least eight strips or tiles; and one of fewer, which no device inflates.
+/// Pictures of every kind of pixel and depth, and the number of those that devices inflate.
+///
+/// They are cut into at least eight strips or tiles, except for one of fewer, which no device
+/// inflates.
 fn pictures() -> (Vec<(String, Vec<u8>)>, u64) {
     let mut pictures = Vec::new();
     for (number, pixel) in PIXELS.into_iter().enumerate() {
@@ -47,7 +52,7 @@ fn picture(layout: &Layout, cut: Cut, seed: u64) -> Vec<u8> {
     tiff(layout, &samples.collect::<Vec<_>>(), cut, Storage::Deflate)
 }
 
-/// Returns how often devices inflated or deflated pictures.
+/// Returns the number of pictures that devices inflated or deflated.
 fn count(summary: &Value, what: &str) -> u64 {
     let by_device = summary["timings"]["load"][what].as_object().unwrap();
     by_device.values().map(|number| number.as_u64().unwrap()).sum()
@@ -88,7 +93,9 @@ fn run(inbox: &Path, out: &Path, devices: &str) -> Value {
     serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
 }
 
-/// Asserts that the outputs have the same samples, whatever their bytes, and that the same inputs failed.
+/// Asserts that the outputs have the same samples and the same errors are reported.
+///
+/// The bytes of the outputs may differ.
 fn assert_alike(inbox: &Path, devices: &str) {
     let outs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [expected, found] =
@@ -112,7 +119,7 @@ fn assert_alike(inbox: &Path, devices: &str) {
     }
 }
 
-/// Writes files whose streams are cut or have other bits, and compares what these devices and the CPU make of them.
+/// Writes files with damaged streams, and compares the results of these devices and the CPU.
 fn compare_damaged(devices: &str, number: usize) {
     let inbox = tempfile::tempdir().unwrap();
     let mut random = Random(56);
@@ -135,7 +142,9 @@ fn damaged_strips_are_judged_alike_with_workers() {
     compare_damaged("cpu-workers:1", 40);
 }
 
-/// Returns whether GPUs inflate and deflate; if not, reports a skip or panics (see [`gpu_or_skip`]).
+/// Returns whether GPUs inflate and deflate.
+///
+/// If not, reports a skip or panics (see [`gpu_or_skip`]).
 fn gpu_inflates() -> bool {
     let told = devices();
     gpu_or_skip(told.contains("deflate on the GPU: yes"), &told)

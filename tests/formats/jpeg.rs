@@ -403,8 +403,9 @@ fn a_file_of_several_views_is_refused() {
     assert!(error.starts_with("a JPEG of 2 pictures (a stereo picture or a panorama)"), "{error}");
 }
 
-/// Returns the output for this file if a GPU took it and changed nothing; `None` if it is left to the
-/// CPU.
+/// Returns the output for this file if a GPU took it and left it unchanged.
+///
+/// `None` if it is left to the CPU.
 fn passed_through(jpeg: &[u8], target: &Target) -> Option<Vec<u8>> {
     let (mut file, mut out) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     file.write_all(jpeg).unwrap();

@@ -224,8 +224,9 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, markers, reader, space, form, cover, gray, quality: target.jpeg_quality })
     }
 
-    /// Describes the picture for a GPU that does everything itself. `None` unless the picture stays in its own planes and is of
-    /// a common kind.
+    /// Describes the picture for a GPU that decodes, equalizes and encodes it.
+    ///
+    /// `None` unless the picture stays in its own planes and is of a common kind.
     pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
         if !in_planes || self.cover.is_some() || target.format_for(Format::Jpeg) != Format::Jpeg {
@@ -234,7 +235,9 @@ impl<'a> Source<'a> {
         Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
     }
 
-    /// Returns whether a GPU is likely to find the entropy-coded data intact. Asked only of pictures that it can do.
+    /// Returns whether a GPU is likely to find the entropy-coded data intact.
+    ///
+    /// Applies only to pictures that [`Source::compressed`] describes.
     pub(super) fn has_scan(&self) -> bool {
         compressed::has_scan(self.bytes, self.quality)
     }

@@ -59,8 +59,8 @@ pub trait Engine: Send + Sync {
 
     /// Creates a JPEG lane, to be used on the calling thread only.
     ///
-    /// Its files have the CPU's bytes, and several lanes share a GPU well. Before it is returned, it
-    /// has recoded a few small files.
+    /// Its files have the CPU's bytes, and several lanes share a GPU well. Before it is returned,
+    /// it has recoded a few small files.
     ///
     /// # Errors
     /// If this backend cannot decode JPEGs, or the device has no room for the lane; if the small
@@ -255,6 +255,9 @@ impl Recoding<'_> {
 pub enum Recoded {
     /// The slot begins with the result, which has this many bytes.
     Encoded(u64),
-    /// It is left to the CPU, for this reason; empty if there is nothing to report, as for damaged data, which the CPU reports itself.
+    /// It is left to the CPU, for this reason.
+    ///
+    /// The reason is empty if there is no need to report it, as for damaged data, which the CPU
+    /// reports itself.
     Declined(String),
 }

@@ -1,4 +1,4 @@
-//! What becomes of what was lent once the worker has answered.
+//! The worker's answers, and the further way of the slots that they return.
 
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::progress::timings::Stage;
 use crate::slot::SlotId;
 
 impl WorkerDevice {
-    /// Passes on a slot that the worker has finished and that holds `content`.
+    /// Passes on a slot that the worker has finished, with this content.
     pub(super) fn done(&self, slot: SlotId, content: Content) -> Result<(), End> {
         let returned = self.returned(slot, |loan| match (loan, content) {
             (Loan::Picture(Task { content: Content::Pixels, .. }), Content::Pixels) => true,
@@ -27,7 +27,7 @@ impl WorkerDevice {
         Ok(())
     }
 
-    /// Passes on what was made of what was offloaded, which is in its slot.
+    /// Passes on the result of offloaded work, which is in its slot.
     pub(super) fn offloaded(&self, slot: SlotId) -> Result<(), End> {
         if let Loan::Offload(task) = self.returned(slot, |loan| matches!(loan, Loan::Offload(_)))? {
             self.link.lock().offloaded.add(&task.offload);
@@ -36,8 +36,10 @@ impl WorkerDevice {
         Ok(())
     }
 
-    /// Passes on a slot whose content the worker leaves to others; `in_a_row`: how many slots of pixels it has left so since it last
-    /// completed a picture.
+    /// Passes on a slot with content that the worker leaves to others.
+    ///
+    /// `in_a_row` is the number of slots of pixels that it has left since it last completed a
+    /// picture.
     pub(super) fn declined(&self, slot: SlotId, reason: &str, in_a_row: &mut u32) -> Result<(), End> {
         let loan = self.returned(slot, |_| true)?;
         let is_pixels =
@@ -70,7 +72,9 @@ impl WorkerDevice {
         Err(End::Failed(format!("it left {in_a_row} pictures in a row to other devices: {reason}")))
     }
 
-    /// Reports a picture that the worker leaves to others, and why; only the first for each `what`, which says who does it.
+    /// Reports a picture that the worker leaves to others, and the reason.
+    ///
+    /// Only the first is reported for each `what`, the place where it is processed instead.
     fn tell_once(&self, input: &Path, what: &'static str, reason: &str) {
         if self.link.lock().worker.as_mut().is_some_and(|worker| !worker.told.insert(what)) {
             return;
@@ -78,7 +82,9 @@ impl WorkerDevice {
         self.note(&format!("{} and similar pictures are {what}: {reason}", Shown(input)), false);
     }
 
-    /// Takes back a slot that the worker has answered. One of which it says what cannot be stays lent: the worker may still write to it.
+    /// Takes back a slot that the worker has answered.
+    ///
+    /// If the answer is impossible, the slot stays lent: the worker may still write to it.
     fn returned(&self, slot: SlotId, can_be: impl FnOnce(&Loan) -> bool) -> Result<Loan, End> {
         let mut state = self.link.lock();
         let worker = state.worker.as_mut();

@@ -1,11 +1,11 @@
-//! The condition of a device whose worker is supervised.
+//! The condition of a device with a supervised worker.
 
 use std::time::Instant;
 
 /// The condition of the device, as reported in its state.
 #[derive(Default)]
 pub(super) enum Health {
-    /// No worker is started until one is wanted.
+    /// Its worker starts only when it is wanted.
     Asleep,
     /// A worker is being started.
     #[default]
@@ -21,7 +21,7 @@ pub(super) enum Health {
 }
 
 impl Health {
-    /// Returns why no picture should wait for the device, unless it works.
+    /// Returns the reason why no picture should wait for the device, unless it works.
     pub(super) fn trouble(&self) -> Option<String> {
         match self {
             Self::Asleep | Self::Up => None,

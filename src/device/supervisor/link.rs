@@ -1,4 +1,4 @@
-//! What the pipeline's threads and the supervisor of a worker share.
+//! The state that the pipeline's threads and the supervisor of a worker share.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,12 +11,14 @@ use crate::slot::SlotId;
 use crate::slot::device_state::{DeviceUse, Offloaded};
 use crate::slot::occupancy::Occupancy;
 
-/// What the pipeline's threads and the supervisor share.
+/// The state that the pipeline's threads and the supervisor share.
 pub(super) struct Link {
     pub(super) state: Mutex<Lives>,
     pub(super) closed: Condvar,
-    /// The slots that have given up their memory, which the worker has yet to be told. The pool is locked when one does, so it must not wait
-    /// for the state: whoever has that may wait for room in the worker's socket.
+    /// The slots that have given up their memory, which the worker must still unmap.
+    ///
+    /// The pool is locked when a slot is added, so that must not wait for the state: its holder may
+    /// wait for room in the worker's socket.
     pub(super) released: Receiver<SlotId>,
 }
 
@@ -25,13 +27,13 @@ pub(super) struct Lives {
     pub(super) closing: bool,
     pub(super) worker: Option<Worker>,
     pub(super) health: Health,
-    /// What it did for the CPU.
+    /// Its work for the CPU.
     pub(super) offloaded: Offloaded,
-    /// How many JPEGs it left to the CPU.
+    /// The number of JPEGs that it left to the CPU.
     pub(super) left: u64,
-    /// How often it failed and was tried again.
+    /// The number of failures after which it was tried again.
     pub(super) failures: u64,
-    /// How often it failed since it last completed a picture.
+    /// The number of failures since it last completed a picture.
     pub(super) failures_in_a_row: u32,
     ready: Occupancy,
     busy: Occupancy,
@@ -51,7 +53,7 @@ impl Link {
 }
 
 impl Lives {
-    /// Notes how its worker with so many lanes is in use now.
+    /// Records the present use of its worker with this many lanes.
     pub(super) fn note_use(&mut self, lanes: usize) {
         let worker = self.worker.as_ref();
         self.ready.set(worker.is_some_and(|worker| worker.ready));

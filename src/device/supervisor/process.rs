@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Waits for at most `time` until the process has ended; returns `None` if it still runs then.
+/// Waits for at most `time` for the end of the process; returns `None` if it still runs then.
 pub(super) fn ended_within(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
     const NAP: Duration = Duration::from_millis(5);
     let start = Instant::now();
@@ -18,7 +18,7 @@ pub(super) fn ended_within(child: &mut Child, time: Duration) -> io::Result<Opti
     }
 }
 
-/// Describes as a sentence how a worker process ended.
+/// Describes the end of a worker process as a sentence.
 pub(super) fn describe(status: &io::Result<Option<ExitStatus>>) -> String {
     let status = status.as_ref().ok().and_then(Option::as_ref);
     match status.map(|status| (status.code(), status.signal())) {

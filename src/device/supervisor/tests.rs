@@ -16,7 +16,7 @@ use crate::source::Job;
 use codec::{Cores, Limits};
 use lanes::{Order, Unit};
 
-/// A program that does nothing, in the place of a worker.
+/// An idle program in the place of a worker.
 fn idle() -> (Process, Channel) {
     let (channel, theirs) = Channel::pair().unwrap();
     let child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
@@ -52,7 +52,9 @@ fn slot_of(device: &WorkerDevice, bytes: u64) -> Slot {
     device.pool.take(bytes, 0, 0, &attempts).unwrap()
 }
 
-/// A task of four gray pixels, where its picture goes to be decoded again, and where the task goes once it is done.
+/// A task of four gray pixels.
+///
+/// Also returns where its picture goes to be decoded again, and where the finished task goes.
 fn task(slot: Slot) -> (Task, Receiver<QueuedJob>, Receiver<Task>) {
     let mut content = tempfile::tempfile().unwrap();
     content.write_all(b"P5 2 2 255\n0123").unwrap();
@@ -99,7 +101,7 @@ fn a_slot_gives_up_its_memory_while_its_worker_is_waited_for() {
     const MEMORY: u64 = 16 << 20;
     let device = device(None, MEMORY);
     drop(slot_of(&device, MEMORY / 2));
-    // As whoever waits for room in the worker's socket.
+    // As a thread does that waits for room in the worker's socket.
     let sending = device.link.lock();
     let (tell, told) = crossbeam_channel::bounded(1);
     let pool = Arc::clone(&device.pool);

@@ -1,4 +1,4 @@
-//! A worker process as its supervisor sees it: the socket, and what is lent to the worker.
+//! A worker process as its supervisor sees it: the socket, and the loans.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,27 +19,27 @@ use lanes::Order;
 pub(super) struct Worker {
     pub(super) channel: Channel,
     pub(super) ready: bool,
-    /// It has accepted no message for as long as sending waits.
+    /// Whether it has left no room for a message for as long as sending waits.
     pub(super) deaf: bool,
     /// The generation of the memory that the worker has mapped for each slot.
     pub(super) mapped: HashMap<SlotId, u64>,
-    /// What is lent to it. Nobody else reads or writes these slots meanwhile.
+    /// The loans to it. Only the worker reads or writes these slots meanwhile.
     pub(super) lent: HashMap<SlotId, Lent>,
-    /// What it has left to others that has been reported.
+    /// The kinds of work left to others that have been reported.
     pub(super) told: HashSet<&'static str>,
 }
 
-/// What is lent to a worker, until when.
+/// A loan to a worker, and its deadline.
 pub(super) struct Lent {
     pub(super) loan: Loan,
     pub(super) deadline: Instant,
 }
 
-/// What is lent to a worker.
+/// A loan to a worker.
 pub(super) enum Loan {
-    /// To be equalized, and perhaps decoded or encoded.
+    /// A picture to be equalized, and perhaps decoded or encoded.
     Picture(Task),
-    /// To be done for a thread that waits.
+    /// Work for a waiting thread.
     Offload(OffloadTask),
 }
 
@@ -58,7 +58,7 @@ impl Loan {
         }
     }
 
-    /// Returns the bytes that take it time.
+    /// Returns the number of bytes that decide how long it may take.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Picture(task) => task.layout.bytes(),
@@ -66,7 +66,7 @@ impl Loan {
         }
     }
 
-    /// Returns what the worker is to do.
+    /// Returns the message that hands it to the worker.
     fn message(&self) -> ToWorker {
         let slot = self.slot().id();
         let task = match self {
@@ -89,7 +89,9 @@ impl Worker {
         Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new() }
     }
 
-    /// Returns whether it has more than its lanes, so many of them for pictures, can begin at once.
+    /// Returns whether it has more work than its lanes can begin at once.
+    ///
+    /// `lanes` of them are for pictures.
     pub(super) fn is_full(&self, lanes: usize) -> bool {
         let is_picture = |lent: &&Lent| matches!(lent.loan, Loan::Picture(_));
         let pictures = self.lent.values().filter(is_picture).count();
@@ -105,7 +107,7 @@ impl Worker {
         sent
     }
 
-    /// Tells the worker that these slots have given up their memory.
+    /// Makes the worker unmap slots that have given up their memory.
     pub(super) fn unmap(&mut self, released: &Receiver<SlotId>) {
         for slot in released.try_iter() {
             if self.mapped.remove(&slot).is_some() {
@@ -130,7 +132,7 @@ impl Worker {
     }
 }
 
-/// Waits for at most `within` for a message or the end of the channel; returns whether there is one.
+/// Waits for at most `within` for a message or the end of the channel; returns whether one came.
 pub(super) fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
     let fd = channel.as_fd();
     let mut polled = [PollFd::new(&fd, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! A picture whose planes are on several devices.
+//! A picture with its planes on several devices.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use equalize::planes::{self, PLANES};
 use equalize::{Layout, count};
 use lanes::Order;
 
-/// A picture whose planes are on devices.
+/// A picture with its planes on devices.
 pub(super) struct Join {
     input: PathBuf,
-    /// How many threads may work on the picture.
+    /// The number of threads that may work on the picture.
     threads: usize,
     /// `None` once the picture is complete or given up.
     state: Mutex<Option<Parts>>,
@@ -30,7 +30,9 @@ struct Parts {
 }
 
 impl Join {
-    /// Creates the join of a picture, whose pixels are in the slot `whole`. At most `threads` threads put it together.
+    /// Creates the join of a picture with its pixels in the slot `whole`.
+    ///
+    /// At most `threads` threads put it together.
     pub(super) fn new(picture: Box<Picture>, order: Order, whole: Slot, threads: usize) -> Self {
         let input = picture.work.job.input.clone();
         let parts = Parts { picture, order, whole, planes: [const { None }; PLANES] };
@@ -55,7 +57,9 @@ impl Join {
         Some(parts.put_together(self.threads))
     }
 
-    /// Gives up the picture because a plane is lost; returns it to be done again, or `None` if it was given up before.
+    /// Gives up the picture because a plane is lost; returns it to be done again.
+    ///
+    /// `None` if it was given up before.
     pub(super) fn give_up(&self) -> Option<Box<Picture>> {
         self.lock().take().map(|parts| parts.picture)
     }
@@ -93,10 +97,12 @@ impl Parts {
     }
 }
 
-/// Copies the planes' counts of a stage (0: before equalization, 1: after) to their places among those of the whole picture.
+/// Copies the planes' counts of a stage to their places among those of the whole picture.
+///
+/// Stage 0 is before equalization, stage 1 after it.
 fn collect(counts: &mut [u64], planes: [&[u64]; PLANES], layout: &Layout, stage: usize) {
     let levels = layout.depth.levels();
-    // A plane counts itself, and alpha if there is one.
+    // A plane has counts of itself, and of alpha if there is one.
     let each = levels * planes::plane_channels(layout.pixel);
     for (to, plane) in counts.chunks_mut(levels).zip(planes) {
         to.copy_from_slice(&plane[stage * each..][..levels]);

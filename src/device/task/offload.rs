@@ -1,4 +1,4 @@
-//! What a device does for a thread that waits for it.
+//! Work of a device for a thread that waits for it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,19 @@ use crate::slot::Slot;
 use crate::slot::device_state::Offloaded;
 use codec::{Codestream, StreamWork, Streams};
 
-/// Something in a slot, on its way through a device that puts what it makes of it in its place. Dropped, it is left to whoever waits.
+/// A slot on its way through a device, which replaces the content by its result.
+///
+/// If it is dropped, the work is left to the waiting thread.
 pub struct OffloadTask {
     /// The slot.
     pub slot: Slot,
-    /// What is at its start.
+    /// The work, which also describes the content at the start of the slot.
     pub offload: Offload,
     input: PathBuf,
     answer: Sender<Answer>,
 }
 
-/// What a device does for the CPU with the start of a slot.
+/// The work of a device for the CPU on the start of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Offload {
     /// Decodes a codestream.
@@ -38,7 +40,7 @@ impl Offload {
 }
 
 impl Offloaded {
-    /// Adds what was done.
+    /// Counts this work.
     pub(crate) fn add(&mut self, offload: &Offload) {
         *match offload {
             Offload::Codestream(_) => &mut self.codestreams,
@@ -48,16 +50,16 @@ impl Offloaded {
     }
 }
 
-/// What became of it. There is no answer if the device failed.
+/// The answer to a task. There is no answer if the device failed.
 pub(crate) enum Answer {
-    /// The slot has what was made.
+    /// The slot has the result.
     Done(Slot),
-    /// The device does not do it.
+    /// The device does not do the work.
     Declined,
 }
 
 impl OffloadTask {
-    /// Creates the task for a part of this input; returns where the answer comes.
+    /// Creates the task for a part of this input; returns the receiver of the answer.
     pub(crate) fn new(slot: Slot, offload: Offload, input: &Path) -> (Self, Receiver<Answer>) {
         let (answer, waiting) = bounded(1);
         (Self { slot, offload, input: input.to_owned(), answer }, waiting)
@@ -68,13 +70,13 @@ impl OffloadTask {
         &self.input
     }
 
-    /// Passes on what was made.
+    /// Passes on the result.
     pub(crate) fn pass_on(self) {
-        // Whoever waits is only gone if it panicked; that panic then ends the run.
+        // The waiting thread is only gone if it panicked; that panic then ends the run.
         let _ = self.answer.send(Answer::Done(self.slot));
     }
 
-    /// Leaves it to others.
+    /// Leaves the work to others.
     pub(crate) fn decline(self) {
         let Self { slot, answer, .. } = self;
         drop(slot);

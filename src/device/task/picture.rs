@@ -1,4 +1,4 @@
-//! A picture on its way through the pipeline: before it is decoded, while devices have its pixels, and afterwards.
+//! A picture on its way through the pipeline: before decoding, on devices, and afterwards.
 
 use std::sync::Arc;
 
@@ -19,23 +19,23 @@ use codec::{CompressedJpeg, Decoded};
 use equalize::{Method, Operation};
 use lanes::Order;
 
-/// What a picture goes through the pipeline for.
+/// One pass of a picture through the pipeline.
 #[derive(Clone, Debug)]
 pub enum Pass {
-    /// For all that is to be done with it.
+    /// The only one, which does everything.
     Only,
-    /// To find out how many levels the samples have of a picture, a band of which it is, before this pass.
+    /// Finds the number of levels of a picture with this band, before the given pass.
     FindLevels(Box<Pass>),
-    /// To find out which levels occur in a picture, a band of which it is.
+    /// Finds the levels that occur in a picture with this band.
     Survey,
-    /// To be counted, with others that will have the same LUTs.
+    /// Counts it, with others that will have the same LUTs.
     Count,
-    /// To be changed by these tables. Its pixels may still be in memory.
+    /// Changes it by these tables. Its pixels may still be in memory.
     Apply(Tables, Option<ParkedId>),
 }
 
 impl Pass {
-    /// Returns how often a picture goes through the pipeline, from this pass on.
+    /// Returns the number of passes from this one on.
     pub(crate) fn passes(&self) -> usize {
         match self {
             Self::Only | Self::Apply(..) => 1,
@@ -46,14 +46,14 @@ impl Pass {
     }
 }
 
-/// Tables that were made of the counts of several pictures.
+/// Tables from the counts of several pictures.
 #[derive(Clone, Debug)]
 pub enum Tables {
     /// LUTs for each picture.
     Luts(Arc<Luts>),
-    /// Those of the boxes of a volume.
+    /// The tables of the boxes of a volume.
     Boxes(Arc<StackBoxes>),
-    /// Those of the tiles of a picture in bands.
+    /// The tables of the tiles of a picture in bands.
     Bands(Arc<BandTiles>),
 }
 
@@ -61,13 +61,13 @@ pub enum Tables {
 pub struct QueuedJob {
     /// The picture's input and output.
     pub job: Job,
-    /// The page of the input that it is about, if that has several.
+    /// The page of the input, if that has several.
     pub page: Option<Page>,
-    /// What it goes through the pipeline for.
+    /// The present pass.
     pub pass: Pass,
-    /// What became of the attempts so far, and thus which devices may still take it.
+    /// The results of the attempts so far, and thus the devices that may still take it.
     pub attempts: Attempts,
-    /// What it looks like before it is changed, if a report shows it and its pixels were in memory.
+    /// Its look before equalization, if a report shows it and its pixels were in memory.
     pub(crate) before: Option<Box<Shown>>,
     pub(crate) redo: Sender<QueuedJob>,
 }
@@ -78,7 +78,9 @@ impl QueuedJob {
         self.attempts != Attempts::default() || self.page.is_some()
     }
 
-    /// Returns of how many pages of its file it is the first, if a report shows it and it is no band.
+    /// Returns the number of pages of its file, if a report shows it as the first of them.
+    ///
+    /// `None` for a band.
     pub(crate) fn shown_of(&self) -> Option<usize> {
         match &self.page {
             _ if !self.job.is_shown => None,
@@ -88,7 +90,7 @@ impl QueuedJob {
         }
     }
 
-    /// Returns which part it is of what boxes divide, if it can be one.
+    /// Returns it as a slice of an object that boxes divide, if it can be one.
     pub(crate) fn part(&self) -> Option<BoxPart<'_>> {
         self.page.as_ref().map(Page::part).or_else(|| self.job.slice.as_ref().map(FileSlice::part))
     }
@@ -106,12 +108,12 @@ impl QueuedJob {
         }
     }
 
-    /// Returns whether the file whose page it is is given up.
+    /// Returns whether the file of its page is given up.
     pub(crate) fn is_over(&self) -> bool {
         self.page.as_ref().is_some_and(|page| page.stack.is_over())
     }
 
-    /// Frees the memory that an input from object storage takes, unless a page of it is still to be read.
+    /// Frees the memory of an input from object storage, unless a page of it is still to be read.
     pub(crate) fn let_go_of_input(&self) {
         let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
         let has_tiles = self.page.as_ref().is_some_and(|page| page.tiles().is_some());
@@ -130,7 +132,7 @@ impl QueuedJob {
     }
 }
 
-/// What is known of a picture's file beside its content.
+/// Facts about a picture's file, apart from its content.
 #[derive(Clone, Copy, Debug)]
 pub struct InputFile {
     /// Its size in bytes.
@@ -141,22 +143,24 @@ pub struct InputFile {
 
 /// A picture without its pixels, decoded or to be decoded by a device.
 pub struct Picture {
-    /// What the pixels are, and what the encoder will need.
+    /// The description of the pixels, and the data for the encoder.
     pub decoded: Decoded,
-    /// The job that it belongs to.
+    /// Its job.
     pub work: QueuedJob,
-    /// What is known of its file.
+    /// Facts about its file.
     pub file: InputFile,
-    /// The pictures that it is compared with.
+    /// The pictures that its costs are compared with.
     pub class: Class,
-    /// Who equalizes it, if the CPU decodes it as a whole.
+    /// The kind of device that equalizes it, if the CPU decodes it as a whole.
     pub way: Option<Way>,
-    /// Time spent in each stage since its decoding was last begun.
+    /// The time spent in each stage since its decoding was last begun.
     pub clock: Clock,
 }
 
 impl Picture {
-    /// Returns what is worth telling about it once it has an output; `remark`: what is known before it is encoded.
+    /// Returns the remarks about it once it has an output.
+    ///
+    /// `remark` is the one that is known before it is encoded.
     pub(crate) fn remarks(&self, remark: Option<Remark>) -> Vec<Remark> {
         let settings = &self.work.job.settings;
         let of_format = self.decoded.remarks(&settings.target).into_iter().map(Remark::Codec);
@@ -173,24 +177,24 @@ impl Picture {
     }
 }
 
-/// What a task's slot holds at its start.
+/// The content of a task's slot at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Pixels, before or after the device's work.
     Pixels,
     /// A file that a device decodes, equalizes and encodes.
     Compressed(CompressedJpeg),
-    /// What a device encoded, in this many bytes.
+    /// The output of a device, of this many bytes.
     Encoded(u64),
 }
 
-/// A picture that the devices are done with.
+/// A picture after the devices' work.
 pub struct Processed {
-    /// Its pixels and counts, or what a device encoded.
+    /// Its pixels and counts, or the output that a device encoded.
     pub slot: Slot,
-    /// Which of these the slot holds.
+    /// The kind of content that the slot holds.
     pub content: Content,
-    /// What the devices did.
+    /// The work of the devices.
     pub order: Order,
     /// The rest of the picture.
     pub picture: Box<Picture>,
@@ -205,17 +209,19 @@ impl Processed {
         self.picture.redo(|attempts| attempts.declined = true);
     }
 
-    /// Returns what the picture looks like that the devices made, if a report shows it and its pixels are in the slot.
+    /// Returns the look of the picture after equalization.
+    ///
+    /// `None` unless a report shows it and its pixels are in the slot.
     pub(crate) fn after(&self) -> Option<Box<Shown>> {
         let Picture { decoded, work, .. } = &*self.picture;
         let pages = work.shown_of().filter(|_| !matches!(self.content, Content::Encoded(_)))?;
         Shown::of_slot(decoded, self.slot.bytes(), &work.job.settings.target, true, pages).map(Box::new)
     }
 
-    /// Returns what is worth telling about what the device made of the picture, before it is encoded.
+    /// Returns the remark about the result of the devices, before it is encoded.
     pub(crate) fn remark(&self) -> Option<Remark> {
         let is_adaptive = match &self.picture.work.pass {
-            // The range of a band says nothing of that of its picture.
+            // The range of a band is no evidence of the range of its picture.
             Pass::Apply(Tables::Bands(_), _) => false,
             Pass::Apply(Tables::Boxes(_), _) => true,
             _ => matches!(self.order, Order::Equalize(Operation { method: Method::Clahe(_), .. })),

@@ -1,4 +1,6 @@
-//! The planes of a picture, taken apart and put together by several threads, which count luma along the way.
+//! The planes of a picture, separated and merged by several threads.
+//!
+//! The threads count luma along the way.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
@@ -85,8 +87,10 @@ fn band(layout: &Layout, threads: usize) -> usize {
     (layout.pixels() as usize).div_ceil(threads).max(LEAST_PIXELS)
 }
 
-/// Works on all bands, on this thread and on one more for each further band, as far as the system provides threads. With `levels`, each
-/// thread counts into a tally of that many levels; returns the sums of these tallies.
+/// Works on all bands, on this thread and on one more for each further band.
+///
+/// There may be fewer threads if the system does not provide them. With `levels`, each thread
+/// counts into a tally of that many levels; returns the sums of these tallies.
 fn in_bands<B: Send>(
     bands: impl ExactSizeIterator<Item = B> + Send,
     levels: Option<usize>,

@@ -1,4 +1,6 @@
-//! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
+//! A file of several pages, each of which goes through the pipeline like a picture.
+//!
+//! Together they make one output, or none at all.
 
 use std::collections::HashMap;
 use std::mem;
@@ -22,8 +24,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns the first page, and has the pages be slices of volumes if these are to have boxes. `joins_channels` says whether
-    /// those of a channel have a table together where nothing is refused for it.
+    /// Returns the first page of a file.
+    ///
+    /// With `has_boxes`, the pages are slices of volumes that boxes divide, if they can be.
+    /// `joins_channels` is whether the pages of a channel share a table where that is possible.
     pub(crate) fn first(pages: Pages, has_boxes: bool, joins_channels: bool) -> Self {
         let writer = pages.writer();
         let volumes = if has_boxes { pages.volumes().ok() } else { None };
@@ -36,7 +40,7 @@ impl Page {
         Self { stack: Arc::new(stack), index: 0 }
     }
 
-    /// Returns the number of the picture that it is, or a band of.
+    /// Returns the number of its picture: it is this picture or a band of it.
     pub(crate) fn picture(&self) -> usize {
         self.stack.pages.picture_of(self.index)
     }
@@ -46,7 +50,7 @@ impl Page {
         self.stack.pages.band_of(self.index) as u32
     }
 
-    /// Returns the tiles of its picture, if it is a band and there are any yet.
+    /// Returns the tiles of its picture, if it is a band and they have been made.
     pub(crate) fn tiles(&self) -> Option<&Arc<BandTiles>> {
         self.stack.tiles.get(self.picture())?.get()?.as_ref()
     }
@@ -61,20 +65,22 @@ impl Page {
         self.stack.tiles.get(self.picture().checked_sub(1)?)?.get()?.as_ref()
     }
 
-    /// Notes the bits that are not 0 in all samples of a band.
+    /// Records the used bits of a band, which are 1 in any of its samples.
     pub(crate) fn note_used_bits(&self, bits: u16) {
         *self.stack.lock().used_bits.entry(self.picture()).or_default() |= bits;
     }
 
-    /// Returns the target with which it is opened after all bands have told which bits they use, if they had to; pages of
-    /// one table have the levels that their file tells.
+    /// Returns the target for opening it.
+    ///
+    /// If the bands had to report their used bits, these decide on the levels. Otherwise, pages
+    /// that share a table have the levels that their file states.
     pub(crate) fn target(&self, target: &Target) -> Target {
         let found = self.stack.lock().used_bits.get(&self.picture()).copied();
         let wanted = if self.stack.joins_channels { target.levels.of_several() } else { target.levels };
         Target { levels: found.map_or(wanted, LevelCount::of_used_bits), ..*target }
     }
 
-    /// Returns which part it is of what boxes divide.
+    /// Returns it as a slice of an object that boxes divide.
     pub(crate) fn part(&self) -> BoxPart<'_> {
         let Stack { pages, volumes, boxes, .. } = &*self.stack;
         let slice = volumes.as_ref().map(|volumes| volumes.slice(self.index));
@@ -85,8 +91,10 @@ impl Page {
         }
     }
 
-    /// Tells that the page has its slot, and the bytes that its samples will take in the output if that is known. Returns the page that is to
-    /// be opened next. Pages are opened one after the other, so that a page never waits for a slot that a later one has.
+    /// Records that the page has its slot; returns the page to be opened next.
+    ///
+    /// `bytes` is the size of its samples in the output, if that is known. Pages are opened one
+    /// after the other, so that a page never waits for a slot that a later one has.
     pub(crate) fn has_slot(&self, bytes: Option<u64>) -> Option<Self> {
         let mut state = self.stack.lock();
         if state.opened > self.index {
@@ -103,47 +111,47 @@ impl Page {
     }
 }
 
-/// What the pages of a file share.
+/// The state that the pages of a file share.
 pub struct Stack {
-    /// Where they are.
+    /// The pages, by their places in the file.
     pub pages: Pages,
-    /// What writes them.
+    /// The writer of the output.
     pub writer: PageWriter,
-    /// The volumes whose slices they are, if these are divided into boxes.
+    /// The volumes that they are slices of, if boxes divide these.
     volumes: Option<Volumes>,
     /// The boxes of each volume.
     boxes: Vec<CountedBoxes>,
-    /// The tiles of each picture in bands, once one has come; none if it has none.
+    /// The tiles of each picture in bands, once the first band has come; `None` if it has no tiles.
     tiles: Vec<OnceLock<Option<Arc<BandTiles>>>>,
-    /// Whether the pages of a channel have a table together where nothing is refused for it.
+    /// Whether the pages of a channel share a table where that is possible.
     pub(crate) joins_channels: bool,
     state: Mutex<StackState>,
-    /// Told when something is to be told of one more page, or the file is given up.
+    /// Notified when a page has been added, or the file is given up.
     added: Condvar,
 }
 
-/// What tells one stack from another as long as both are under way: where it is in memory.
+/// The identity of a stack while it is under way: its address in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackId(usize);
 
 #[derive(Default)]
 struct StackState {
-    /// How many pages have been opened in this pass, and in any.
+    /// The number of pages that have been opened in this pass, and in any.
     opened: usize,
     announced: usize,
-    /// In how many passes they are opened.
+    /// The number of passes.
     passes: usize,
-    /// How many pages are through a pass before the last one, each in each.
+    /// The number of pages that are through a pass before the last, summed over these passes.
     prepared: usize,
     written: usize,
-    /// The bits that are not 0 in all samples of each picture in bands, as far as bands have told.
+    /// The used bits of each picture in bands, as far as known: bits that are 1 in any sample.
     used_bits: HashMap<usize, u16>,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,
     done: Done,
 }
 
-/// What is to be told of the pages that were written.
+/// The report about the pages that were written.
 #[derive(Clone, Default)]
 pub(crate) struct Done {
     pub(crate) pixels: u64,
@@ -152,22 +160,22 @@ pub(crate) struct Done {
     /// The range of all values but the few that stretch it, if any do.
     pub(crate) inner_range: Option<Range>,
     pub(crate) times: Times,
-    /// What it looks like, as far as a report is to show it and that was seen.
+    /// Both versions for a report, as far as it shows them and pixels were in memory.
     pub(crate) sides: Sides,
 }
 
 impl Stack {
-    /// Returns what tells it from other stacks that are under way.
+    /// Returns its identity among the stacks that are under way.
     pub fn id(self: &Arc<Self>) -> StackId {
         StackId(Arc::as_ptr(self) as usize)
     }
 
-    /// Returns the number of the volume that a page is a slice of, if boxes divide volumes.
+    /// Returns the number of a page's volume, if boxes divide volumes.
     pub(crate) fn volume_of(&self, page: usize) -> Option<usize> {
         self.volumes.as_ref().map(|volumes| volumes.slice(page).volume)
     }
 
-    /// Gives up the file. Returns whether that is news.
+    /// Gives up the file; returns whether it was not given up before.
     pub(crate) fn give_up(&self) -> bool {
         let mut state = self.lock();
         let is_news = !state.is_over;
@@ -181,36 +189,38 @@ impl Stack {
         self.lock().is_over
     }
 
-    /// Notes that all pages may be opened in any order, as in a second pass.
+    /// Records that all pages may be opened in any order, as in a second pass.
     pub(crate) fn note_all_opened(&self) {
         self.lock().opened = self.pages.len();
     }
 
-    /// Has all pages be opened once more, from the first on, which is returned.
+    /// Has all pages opened once more; returns the first.
     pub(crate) fn begin_again(self: &Arc<Self>) -> Page {
         self.lock().opened = 0;
         Page { stack: Arc::clone(self), index: 0 }
     }
 
-    /// Notes in how many passes the pages are opened.
+    /// Sets the number of passes.
     pub(crate) fn expect(&self, passes: usize) {
         self.lock().passes = passes;
     }
 
-    /// Notes that a page is through a pass, and will be opened again or written later. Returns whether all are, if no page goes through two at once.
+    /// Records that a page is through a pass, and will be opened again or written later.
+    ///
+    /// Returns whether all pages are, provided that no page goes through two passes at once.
     pub(crate) fn note_prepared(&self) -> bool {
         let mut state = self.lock();
         state.prepared += 1;
         state.prepared.is_multiple_of(self.pages.len())
     }
 
-    /// Returns how many pages are through, of how many, in all passes.
+    /// Returns the number of pages that are through, in all passes, and their total.
     pub(crate) fn through(&self) -> (usize, usize) {
         let state = self.lock();
         (state.prepared + state.written, state.passes.max(1) * self.pages.len())
     }
 
-    /// Adds what is to be told of a page that is written.
+    /// Adds the report about a page that is written.
     pub(crate) fn add(&self, page: Done) {
         let mut state = self.lock();
         state.written += 1;
@@ -228,7 +238,10 @@ impl Stack {
         self.added.notify_all();
     }
 
-    /// Returns what is to be told of all pages, once that is added of those that others have written just now, or the file is given up.
+    /// Returns the report about all pages.
+    ///
+    /// Waits until other threads have added the pages that they have just written, or the file is
+    /// given up.
     pub(crate) fn all(&self) -> Done {
         let is_short = |state: &mut StackState| state.written < self.pages.len() && !state.is_over;
         let state = self.added.wait_while(self.lock(), is_short).unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! Where tests may make workers fail.
+//! Faults of workers, for tests.
 
 use codec::CompressedJpeg;
 use lanes::{EngineError, LaneError};
 
-/// What a worker does wrong on purpose, so that tests can show what happens to the pictures. By default, nothing.
+/// The faults of a worker, by which tests show the fate of the pictures. The default is no fault.
 pub trait Faults: Sync {
     /// Refuses to work.
     ///
@@ -13,7 +13,7 @@ pub trait Faults: Sync {
         Ok(())
     }
 
-    /// Fails with the picture in these bytes. `trap` has a kernel of the GPU fail.
+    /// Fails with the picture in these bytes. `trap` makes a kernel of the GPU fail.
     ///
     /// # Errors
     /// The failure.
@@ -25,7 +25,9 @@ pub trait Faults: Sync {
         Ok(())
     }
 
-    /// Puts a false result in the slot of a JPEG; returns the length to report, or `None` for an honest one.
+    /// Puts a false result in the slot of a JPEG; returns the length to report.
+    ///
+    /// `None` for an honest result.
     fn pretend(&self, _slot: &mut [u8], _jpeg: &CompressedJpeg) -> Option<u64> {
         None
     }
@@ -34,7 +36,7 @@ pub trait Faults: Sync {
 /// Makes the faults of a device's worker number N, counted from 0.
 pub type MakeFaults = fn(u32) -> Result<Box<dyn Faults>, String>;
 
-/// A worker that works.
+/// A worker without faults.
 pub struct NoFaults;
 
 impl Faults for NoFaults {}

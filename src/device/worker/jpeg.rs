@@ -53,7 +53,9 @@ impl Waiting {
 }
 
 impl LaneContext<'_> {
-    /// Runs a JPEG lane: reports whether it could be created, then recodes batches of whatever is waiting, until the process ends.
+    /// Runs a JPEG lane, which recodes batches until the process ends.
+    ///
+    /// Reports first whether the lane could be created.
     pub(super) fn run_jpeg_lane(&self, waiting: &Waiting, made: &Sender<Result<(), EngineError>>) {
         let made_lane = trace_span!("make a lane").in_scope(|| self.engine.jpeg_lane());
         let Some(mut lane) = report(made, made_lane) else { return };
@@ -108,7 +110,7 @@ impl LaneContext<'_> {
     }
 }
 
-/// Returns the message that says what became of a JPEG.
+/// Returns the message with the result for a JPEG.
 fn message(slot: SlotId, answer: Recoded) -> FromWorker {
     match answer {
         Recoded::Encoded(bytes) => FromWorker::Done { slot, encoded: Some(bytes) },

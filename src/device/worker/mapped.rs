@@ -7,15 +7,16 @@ use tracing::trace_span;
 use crate::slot::Memory;
 use lanes::{Engine, EngineError};
 
-/// The memory of a slot, which a lane pins when it first gets a picture there: pinning takes the driver milliseconds, during which messages of other
-/// slots are heard.
+/// The memory of a slot, which a lane pins for the first picture in it.
+///
+/// Pinning takes the driver milliseconds, during which messages about other slots are received.
 pub(super) struct Mapped {
     memory: Memory,
     is_pinned: bool,
 }
 
 impl Mapped {
-    /// Maps the memory behind a descriptor.
+    /// Maps the memory of a descriptor.
     pub(super) fn new(fd: OwnedFd, bytes: u64, generation: u64) -> Result<Self, EngineError> {
         let memory = Memory::from_fd(fd, bytes as usize, generation)
             .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;

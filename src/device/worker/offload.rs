@@ -1,4 +1,4 @@
-//! The lane threads of a worker that do what threads of the main process wait for.
+//! The lane threads of a worker for work that threads of the main process wait for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,14 +13,14 @@ use crate::device::task::Offload;
 use crate::slot::SlotId;
 use lanes::{CodestreamLane, EngineError, LaneError, StreamLane};
 
-/// What is lent to the worker.
+/// Work that is lent to the worker.
 pub(super) struct LentOffload {
     pub(super) slot: SlotId,
     pub(super) memory: Arc<Mutex<Mapped>>,
     pub(super) offload: Offload,
 }
 
-/// What a thread does it with, each made when it is needed.
+/// The lanes of a thread, each made when it is needed.
 #[derive(Default)]
 struct OffloadLanes<'w> {
     codestreams: Option<Box<dyn CodestreamLane + 'w>>,
@@ -28,7 +28,7 @@ struct OffloadLanes<'w> {
 }
 
 impl LaneContext<'_> {
-    /// Does what is lent, until the process ends.
+    /// Does the lent work until the process ends.
     pub(super) fn run_offload_lane(&self, lent: &Receiver<LentOffload>) {
         let mut lanes = OffloadLanes::default();
         for lent in lent {

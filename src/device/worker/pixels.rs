@@ -1,4 +1,4 @@
-//! The lane threads of a worker that equalizes pixels, and what they have in common with those for JPEGs.
+//! The lane threads of a worker for pixels, and their common ground with those for JPEGs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ pub(super) struct Lent {
     pub(super) order: Order,
 }
 
-/// What all lanes of a worker share.
+/// The environment that all lanes of a worker share.
 #[derive(Clone, Copy)]
 pub(super) struct LaneContext<'w> {
     pub(super) engine: &'w dyn Engine,
@@ -43,7 +43,9 @@ pub(super) fn report<L>(made: &Sender<Result<(), EngineError>>, lane: Result<L, 
 }
 
 impl LaneContext<'_> {
-    /// Runs a lane: reports whether it could be created, then carries out what is lent.
+    /// Runs a lane, which carries out the lent orders.
+    ///
+    /// Reports first whether the lane could be created.
     pub(super) fn run_lane(&self, lent: &Receiver<Lent>, made: &Sender<Result<(), EngineError>>) {
         let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.engine.lane())) else {
             return;
@@ -59,7 +61,7 @@ impl LaneContext<'_> {
         }
     }
 
-    /// Sends an answer. Without a main process there is nothing left to do.
+    /// Sends an answer. Without a main process, the worker ends.
     pub(super) fn answer(&self, answer: &FromWorker) {
         if self.channel.send(answer, None).is_err() {
             std::process::exit(0);

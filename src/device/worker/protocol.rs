@@ -23,13 +23,15 @@ use lanes::{GpuInfo, Order};
 /// A message from the main process to a worker.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub enum ToWorker {
-    /// The descriptor sent along is the slot's memory from here on; any earlier memory of the slot is released.
+    /// The descriptor sent along is the slot's memory from here on.
+    ///
+    /// Any earlier memory of the slot is released.
     Map {
         /// The slot.
         slot: SlotId,
         /// Size of the memory in bytes.
         bytes: u64,
-        /// Tells this memory from earlier memory of the slot.
+        /// A number that distinguishes this memory from earlier memory of the slot.
         generation: u64,
     },
     /// The slot's memory is released.
@@ -37,32 +39,37 @@ pub enum ToWorker {
         /// The slot.
         slot: SlotId,
     },
-    /// The order is to be carried out on the picture at the start of the slot. The slot is the worker's until it answers.
+    /// The order is to be carried out on the picture at the start of the slot.
+    ///
+    /// The slot is the worker's until it answers.
     Work {
         /// The slot.
         slot: SlotId,
         /// The picture in it.
         layout: Layout,
-        /// The byte orders of its pixels, as they are and as they are to be left.
+        /// The byte orders of its pixels, before and after the work.
         byte_orders: ByteOrders,
         /// The work to do.
         order: Order,
     },
-    /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and replaced by the result. The slot is the worker's
-    /// until it answers.
+    /// The JPEG at the start of the slot is to be equalized and replaced by the result.
+    ///
+    /// It is decoded and encoded for that. The slot is the worker's until it answers.
     Recode {
         /// The slot.
         slot: SlotId,
         /// The JPEG in it.
         jpeg: CompressedJpeg,
-        /// How to equalize it.
+        /// The operation that equalizes it.
         operation: Operation,
     },
-    /// What is at the start of the slot is to be replaced by what is made of it. The slot is the worker's until it answers.
+    /// The content of the slot is to be replaced by the result of this work.
+    ///
+    /// The slot is the worker's until it answers.
     Offload {
         /// The slot.
         slot: SlotId,
-        /// What is in it.
+        /// The work, which also describes the content.
         offload: Offload,
     },
 }
@@ -81,31 +88,33 @@ pub enum FromWorker {
         /// Size in bytes of the JPEG that the slot holds instead of pixels, if it does.
         encoded: Option<u64>,
     },
-    /// The slot holds what was made of what was offloaded, and is the main process's again.
+    /// The slot holds the result of offloaded work, and is the main process's again.
     Offloaded {
         /// The slot.
         slot: SlotId,
     },
-    /// The content of the slot is left to others: a JPEG or what was offloaded to the CPU, pixels to any other device. The slot's bytes are undefined, and it is
-    /// the main process's again.
+    /// The content of the slot is left to others.
+    ///
+    /// A JPEG or offloaded work is left to the CPU, pixels to any other device. The slot's
+    /// bytes are undefined, and it is the main process's again.
     Declined {
         /// The slot.
         slot: SlotId,
-        /// Why; empty if there is nothing to report.
+        /// The reason; empty if there is no need to report it.
         reason: String,
     },
-    /// The worker does less than it should, as this says.
+    /// The worker does less than it should, for this reason.
     Note(String),
     /// The device failed. The worker then ends, because a CUDA context is unusable after an error.
     Failed {
         /// The slot on which it failed, if it is known.
         slot: Option<SlotId>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The longest message in bytes: a reason is cut to fit.
+/// The longest message in bytes. Reasons are cut to fit.
 const LONGEST: usize = 4096;
 
 /// One end of the socket.
@@ -125,7 +134,8 @@ impl Channel {
     /// Sends a message, and optionally a descriptor along with it.
     ///
     /// # Errors
-    /// The system's; `BrokenPipe` if the other end is gone; `WouldBlock` as in [`Channel::wait_at_most`].
+    /// The system's; `BrokenPipe` if the other end is gone; `WouldBlock` as in
+    /// [`Channel::wait_at_most`].
     pub fn send(&self, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut space = [0; LONGEST];
         let bytes = postcard::to_slice(message, &mut space).map_err(io::Error::other)?;
@@ -155,7 +165,8 @@ impl Channel {
         let received = loop {
             let mut packet = [IoSliceMut::new(&mut space)];
             match rustix::net::recvmsg(&self.0, &mut packet, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                // An end that is closed with messages unread resets the connection. That is told once, before the messages that it sent.
+                // An end that is closed with messages unread resets the connection. The reset is
+                // reported once, before the messages that it sent.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 received => break received?.bytes,
             }
@@ -172,7 +183,7 @@ impl Channel {
         Ok(Some((message, fd)))
     }
 
-    /// Makes [`Channel::send`] fail with `WouldBlock` once the other end has left no room for this long.
+    /// Makes [`Channel::send`] fail with `WouldBlock` after waiting for room for this long.
     ///
     /// # Errors
     /// The system's.
@@ -215,7 +226,7 @@ impl From<Channel> for OwnedFd {
     }
 }
 
-/// Cuts a reason to what a message can carry.
+/// Cuts a reason to the length that a message can carry.
 pub fn shorten(mut reason: String) -> String {
     let cut = (0..=reason.len().min(LONGEST / 2)).rev().find(|&at| reason.is_char_boundary(at)).unwrap_or(0);
     reason.truncate(cut);

@@ -47,7 +47,7 @@ Examples, with `cargo run --release -p ladder --` in place of `ladder`:
   ladder --plot ladder.svg      with a bar chart
   ladder --only clahe           only the rungs of CLAHE";
 
-/// What is measured, and how the results are shown.
+/// The command line of the ladder.
 #[derive(Debug, Parser)]
 #[command(about = "Compare ways of equalizing a picture on this machine", long_about = LONG_ABOUT, after_help = AFTER)]
 struct Arguments {

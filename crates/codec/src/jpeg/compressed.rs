@@ -1,6 +1,7 @@
 //! JPEGs that a GPU decodes and encodes: which ones, and how its streams become output files.
 //!
-//! A GPU only decodes undamaged files of common kinds. Everything else is left to the CPU, and so are all error messages.
+//! A GPU only decodes undamaged files of common kinds. Everything else is left to the CPU, and so
+//! are all error messages.
 
 use std::fs::File;
 use std::io::Write;
@@ -47,8 +48,10 @@ pub(super) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the segments before the first scan. `None` unless the picture is one for a GPU: baseline, with at most one restart interval,
-    /// and with 8-bit quantization tables.
+    /// Reads the segments before the first scan.
+    ///
+    /// `None` unless the picture is one for a GPU: baseline, with at most one restart interval, and
+    /// with 8-bit quantization tables.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let (mut frame, mut quantization, mut interval) = (None, [None; 4], None);
         let mut rest = bytes.get(2..)?;
@@ -100,8 +103,10 @@ fn take_tables<'a>(mut content: &'a [u8], tables: &mut Quantization<'a>) -> Opti
     content.is_empty().then_some(())
 }
 
-/// Returns whether the Huffman codes of a [`CompressedJpeg`] are valid, and its entropy-coded data
-/// have the parts and the end that a GPU needs, as far as can be seen without reading codes.
+/// Returns whether a GPU is likely to decode the scan of a [`CompressedJpeg`].
+///
+/// The Huffman codes are then valid, and the entropy-coded data have the parts and the end that a
+/// GPU needs, as far as can be seen without reading codes.
 pub(super) fn has_scan(file: &[u8], quality: JpegQuality) -> bool {
     BaselinePicture::read(file).is_some_and(|picture| BaselineOutput::new(&picture, quality).is_some())
 }

@@ -1,5 +1,7 @@
-//! The JPEG coder on a GPU: from files to coefficients, from these to luma, and back to files with
-//! the bytes of the CPU. A batch of pictures shares its launches and its waits.
+//! The JPEG coder on a GPU, which makes the bytes of the CPU.
+//!
+//! It goes from files to coefficients, from these to luma, and back to files. A batch of pictures
+//! shares its launches and its waits.
 //!
 //! The coder takes only files that the CPU's own reader takes, and not all of these: walks along
 //! the data of an empty page, for example, do not synchronize.
@@ -32,7 +34,7 @@ impl Parts {
         at
     }
 
-    /// Adds parts of so many bytes each for so many elements.
+    /// Adds parts with these bytes for each of `number` elements; returns where they begin.
     fn add_for<const N: usize>(&mut self, number: u64, bytes: [u64; N]) -> [u64; N] {
         bytes.map(|bytes| self.add(number * bytes))
     }

@@ -1,4 +1,7 @@
-//! As much of nvJPEG2000 as the worker needs. The library is loaded on first use and stays loaded; without it, histeqd builds, starts and works.
+//! The part of nvJPEG2000 that the worker needs.
+//!
+//! The library is loaded on first use and stays loaded; without it, histeqd builds, starts and
+//! works.
 #![allow(unsafe_code)]
 
 mod library;
@@ -98,7 +101,7 @@ impl<'j> Decoder<'j> {
         Ok(Self { jpeg, state: state.map_err(failed)?, parsed: parsed.map_err(failed)?, params })
     }
 
-    /// Reads the headers, in place of any read before. Returns whether they say what is known of the codestream.
+    /// Reads the headers, in place of any read before; returns whether they match the codestream's.
     ///
     /// # Safety
     /// The bytes must stay valid and unwritten until they have been decoded.
@@ -127,10 +130,11 @@ impl<'j> Decoder<'j> {
         Ok(is_same)
     }
 
-    /// Decodes what was read last into device memory.
+    /// Decodes the codestream with the headers that were read last, into device memory.
     ///
     /// # Safety
-    /// It must be of this codestream; there must be room for its samples, which nothing else uses until the stream is through.
+    /// The headers must be of this codestream. There must be room at `at` for its samples, and this
+    /// memory must have no other use until the stream is through.
     pub(super) unsafe fn decode(
         &mut self,
         codestream: &Codestream,
@@ -172,7 +176,8 @@ mod tests {
 
     #[test]
     fn that_the_library_is_missing_or_too_new_is_said() {
-        // No library is as old as CUDA 1. Without any, the reason says where it was looked for, and what has it.
+        // No library is as old as CUDA 1. Without any, the reason names the places of the search,
+        // and a source of the library.
         let reason = version(1000).unwrap_err();
         assert!(
             reason.contains("`pip install nvidia-nvjpeg2k-cu13`") || reason.contains("needs CUDA"),

@@ -14,7 +14,7 @@ const BEHIND_DATA: u64 = 32;
 /// The bytes of a block of coefficients.
 const BLOCK: u64 = 128;
 
-/// Returns the bytes of device memory that a picture takes, about.
+/// Returns about how many bytes of device memory a picture takes.
 pub(super) fn bytes(picture: &BaselinePicture<'_>) -> u64 {
     let blocks = (picture.mcus.0 * picture.mcus.1 * picture.blocks_of_mcu()) as u64;
     // Its data, a tenth more for their pieces, its intervals, and its blocks.
@@ -122,13 +122,14 @@ impl Coefficients {
         Ok(())
     }
 
-    /// Returns the index of a picture of the batch among those that the kernels have.
+    /// Returns the index in `pictures` of a picture of the batch; `None` if it is for the CPU.
     pub(super) fn place_of(&self, number: usize) -> Option<usize> {
         self.places[number]
     }
 
-    /// Returns whether a picture of the batch is without fault so far, once the stream is through.
-    /// Any other is for the CPU.
+    /// Returns whether no fault has been found in a picture of the batch.
+    ///
+    /// Valid once the stream is through. Any other picture is for the CPU.
     pub(super) fn is_whole(&self, number: usize) -> bool {
         self.places[number].is_some_and(|place| self.pictures[place].is_whole(self.findings[place]))
     }

@@ -1,4 +1,4 @@
-//! A lane that turns JPEGs into JPEGs by its own coder.
+//! A lane that recodes JPEGs with histeqd's own coder.
 #![allow(unsafe_code)]
 
 use super::recoder::{File, Recoder};
@@ -11,10 +11,10 @@ use codec::{BaselineOutput, BaselinePicture};
 use equalize::ByteOrders;
 use tracing::trace_span;
 
-/// One part in so many of a lane's share of device memory is left for CLAHE.
+/// A lane's share of device memory, divided by this, is left for CLAHE.
 const SHARE_OF_CLAHE: u64 = 8;
 
-/// The most bytes of device memory, about, for several pictures at once.
+/// About the most bytes of device memory for several pictures at once.
 const MEMORY_OF_SEVERAL: u64 = 2 << 30;
 
 /// The most bytes before the data of a picture: two tables of divisors, four codes, and headers.
@@ -51,7 +51,7 @@ impl<'e> CoderLane<'e> {
         self.done.wait()
     }
 
-    /// Recodes as many pictures, from the first on, as there is room for at once; returns how many.
+    /// Recodes as many pictures, from the first on, as there is room for; returns their number.
     fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
         let most = self.engine.lane_memory - self.engine.lane_memory / SHARE_OF_CLAHE;
         let room = most.min(MEMORY_OF_SEVERAL);
@@ -146,7 +146,7 @@ impl JpegLane for CoderLane<'_> {
         while !rest.is_empty() {
             let taken = self.some(rest);
             if taken.is_err() {
-                // As far as the device still responds.
+                // This can fail too, if the device does not respond any more.
                 let _ = self.wait();
             }
             rest = &mut rest[taken?..];

@@ -16,6 +16,7 @@ const BEHIND_RAW: u64 = 16;
 pub(super) type File<'f> = (BaselinePicture<'f>, BaselineOutput, u32);
 
 /// A batch of pictures on its way from coefficients to luma, which the caller changes, and back.
+///
 /// Its steps are [`Recoder::decode`], [`Recoder::quantize`] and [`Recoder::code`]; the stream must
 /// be waited for after each of the last two.
 #[derive(Default)]
@@ -47,7 +48,9 @@ struct PartPlaces {
 }
 
 impl Recoder {
-    /// Returns the bytes of device memory for a file, about, without those for changing its luma.
+    /// Returns about how many bytes of device memory a file takes.
+    ///
+    /// The memory for changing its luma is not included.
     pub(super) fn bytes((picture, _, room): &File<'_>) -> u64 {
         let pixels = u64::from(picture.size.0) * u64::from(picture.size.1);
         let blocks = (picture.mcus.0 * picture.mcus.1 * picture.blocks_of_mcu()) as u64;
@@ -152,14 +155,14 @@ impl Recoder {
         }
     }
 
-    /// Returns the place of a picture's luma, which is without gaps and can be changed from
-    /// [`Recoder::decode`] to [`Recoder::quantize`], unless the picture is for the CPU.
+    /// Returns the place of a picture's luma, without gaps; `None` if the picture is for the CPU.
+    ///
+    /// It can be changed from [`Recoder::decode`] to [`Recoder::quantize`].
     pub(super) fn luma(&self, number: usize) -> Option<Address> {
         Some(self.transforms[self.coefficients.place_of(number)?].samples)
     }
 
-    /// Starts the way back: luma becomes coefficients, others are quantized anew, and symbols are
-    /// counted.
+    /// Starts the way back: transforms luma, quantizes other coefficients anew, and counts symbols.
     ///
     /// # Safety
     /// As [`Recoder::decode`].
@@ -206,8 +209,10 @@ impl Recoder {
         }
     }
 
-    /// Returns the result for a picture, once the stream is through with [`Recoder::code`], unless
-    /// it is for the CPU: the bytes before the data, the place of the data, and their length.
+    /// Returns the bytes before a picture's data, the place of the data, and their length.
+    ///
+    /// `None` if the picture is for the CPU. Valid once the stream is through with
+    /// [`Recoder::code`].
     pub(super) fn coded(&self, number: usize) -> Option<(&[u8], Address, u32)> {
         let place = self.coefficients.place_of(number)?;
         let coded = (&*self.heads[place], self.codings[place].out, self.lengths[place]);

@@ -40,8 +40,7 @@ fn jpegs_below(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
     }
 }
 
-/// Returns the JPEGs among the tests' data and, if there is one, in the collection that
-/// `HISTEQD_CORPUS` names.
+/// Returns the JPEGs of the tests' data, and of the collection that `HISTEQD_CORPUS` names, if any.
 fn jpegs() -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     jpegs_below(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data")), &mut found);
@@ -52,7 +51,7 @@ fn jpegs() -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// A GPU with all that decoding takes.
+/// A GPU, with the state for decoding.
 struct Device {
     engine: GpuEngine,
     stream: Stream,
@@ -86,7 +85,7 @@ impl Device {
         let picture = &self.coefficients.pictures[self.coefficients.place_of(number).unwrap()];
         let count = picture.blocks() as usize;
         let (mut all, mut dc) = (vec![[0_i16; 64]; count], vec![0_i16; count]);
-        // SAFETY: nothing else uses the memory, and it waits.
+        // SAFETY: the memory has no other use, and it waits.
         unsafe {
             let to = bytemuck::cast_slice_mut(all.as_flattened_mut());
             self.stream.download(picture.at.coefficients, to).unwrap();
@@ -113,7 +112,7 @@ impl Device {
     }
 }
 
-/// How many pictures were decoded by both readers, by neither, and only by the codec.
+/// The numbers of pictures that were decoded by both readers, by neither, and only by the codec.
 #[derive(Debug, Default)]
 struct Count {
     both: usize,
@@ -121,8 +120,9 @@ struct Count {
     unclear: usize,
 }
 
-/// Decodes a batch of files. All coefficients must be the codec's, and damage that the codec finds
-/// must be found.
+/// Decodes a batch of files, and compares it with the codec's results.
+///
+/// All coefficients must be the codec's, and damage that the codec finds must be found.
 fn compare(device: &mut Device, files: &[(PathBuf, Vec<u8>)], count: &mut Count) {
     let batch: Vec<_> = files.iter().map(|(_, bytes)| BaselinePicture::read(bytes)).collect();
     device.decode(&batch.iter().map(Option::as_ref).collect::<Vec<_>>());
@@ -152,8 +152,9 @@ fn coefficients_are_those_of_the_codec() {
     assert!(count.both > 10 && count.unclear <= count.both / 20, "{count:?}");
 }
 
-/// Changes a few bytes, mostly of the entropy-coded data; sometimes removes or doubles some, or
-/// cuts the file short.
+/// Changes a few bytes, mostly of the entropy-coded data.
+///
+/// Sometimes it removes or doubles some, or cuts the file short.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(3) {
         let from = if random.below(5) > 0 { bytes.len() / 4 } else { 0 };
@@ -196,8 +197,9 @@ fn damage_that_the_codec_finds_is_found() {
     assert!(count.both > 300 && count.neither > 1000 && count.unclear < 50, "{count:?}");
 }
 
-/// Returns a picture as the CPU decodes it, and the CPU's output, if the picture is decoded to
-/// luma.
+/// Returns a picture as the CPU decodes it, and the CPU's output.
+///
+/// `None` unless the picture is decoded to luma.
 fn recoded_by_cpu(file: &[u8], operation: &Operation, target: &Target) -> Option<(Decoded, Vec<u8>)> {
     const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
     let (mut from, mut buffer) = (tempfile::tempfile().unwrap(), Vec::new());

@@ -4,12 +4,12 @@ use std::ffi::{c_int, c_uchar, c_void};
 
 use crate::gpu::library::{Handle, Status, Version, functions, load as load_one, version};
 
-/// Names of the library; the last finds an installed CUDA that the dynamic linker was not told about.
+/// Names of the library. The last finds an installed CUDA that the dynamic linker does not know.
 const NAMES: [&str; 3] = ["libnvjpeg2k.so.0", "libnvjpeg2k.so", "/usr/local/cuda/lib64/libnvjpeg2k.so.0"];
 
 const ABSENT: &str = "libnvjpeg2k.so.0 was found neither by the dynamic linker nor in /usr/local/cuda/lib64; `pip install nvidia-nvjpeg2k-cu13` (or -cu12) has it, in a folder for LD_LIBRARY_PATH or ldconfig";
 
-/// What is known of a picture: nvJPEG2000's `nvjpeg2kImageInfo_t`.
+/// The properties of a picture: nvJPEG2000's `nvjpeg2kImageInfo_t`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct ImageInfo {
@@ -22,7 +22,7 @@ pub(super) struct ImageInfo {
     pub(super) components: u32,
 }
 
-/// What is known of a component: `nvjpeg2kImageComponentInfo_t`.
+/// The properties of a component: `nvjpeg2kImageComponentInfo_t`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct ComponentInfo {
@@ -35,7 +35,7 @@ pub(super) struct ComponentInfo {
 /// A picture in device memory: `nvjpeg2kImage_t`.
 #[repr(C)]
 pub(super) struct Image {
-    /// The address of each component, or of all if they are interleaved; and the bytes of a row of each.
+    /// The address of each component, or of all if interleaved; and the bytes of a row of each.
     pub(super) data: *mut *mut c_void,
     pub(super) pitch: *mut usize,
     pub(super) kind: c_int,
