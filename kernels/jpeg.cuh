@@ -91,7 +91,12 @@ struct __align__(8) Divisor {
 struct Transform {
     // The samples of the first component: `width` by `height` of them, without gaps.
     u8* samples;
+    // If the hue stays: for each sample of chroma, the sum of the luma that it covers, of all before
+    // they are equalized and then of all after it.
+    u16* covered;
     u32 width, height;
+    // The samples of chroma, and the luma that each of them covers.
+    u32 chroma_width, chroma_height, across, down;
     // By component, whether its coefficients are quantized anew.
     u32 is_requantized[MAX_COMPONENTS];
     u32 unused;
@@ -104,7 +109,7 @@ struct Transform {
         return {correction[component][k], reciprocal[component][k], scale[component][k], 0};
     }
 };
-static_assert(sizeof(Transform) == 1568, "as it is there");
+static_assert(sizeof(Transform) == 1592, "as it is there");
 
 // Where a block is: its component, and its column and row there.
 struct Spot {

@@ -213,23 +213,15 @@ __device__ __forceinline__ int requantized(const Transform& transform, u32 compo
     return transform.divisor(component, k).quotient(8 * product);
 }
 
-// Quantizes the coefficients of the other components anew, if their divisors differ from those of
-// the output, and looks whether baseline codes can express those that stay. Grid: x = blocks, y =
-// pictures.
-extern "C" __global__ void __launch_bounds__(THREADS) jpeg_requantized(const Picture* pictures, const Transform* transforms) {
-    const Picture& picture = pictures[blockIdx.y];
-    const Transform& transform = transforms[blockIdx.y];
-    const u32 number = blockIdx.x * THREADS + threadIdx.x, ahead = first_blocks(picture), in_mcu = picture.mcu_blocks - ahead;
-    if (number >= picture.mcus * in_mcu) return;
-    const u32 block = number / in_mcu * picture.mcu_blocks + ahead + number % in_mcu;
-    const Spot spot(picture, block);
+// Quantizes the coefficients of a block of another component than the first anew, if its divisors
+// differ from those of the output; `excessive`: baseline codes cannot express them. A block that is
+// not part of the component has the DC coefficient of the last one before it that is, and nothing
+// else.
+__device__ __forceinline__ void requantize(const Picture& picture, const Transform& transform, u32 component, u32 block, bool is_inside,
+                                           bool& excessive) {
     const Stored stored(picture, block);
-    const u32 component = spot.component;
-    const bool is_inside = spot.is_inside(picture), is_requantized = transform.is_requantized[component];
-    // A block that is not part of the component has the DC coefficient of the last one before it
-    // that is, and nothing else.
+    const bool is_requantized = transform.is_requantized[component];
     int dc = picture.dc[block];
-    bool excessive = false;
     if (is_requantized) {
         dc = min(max(requantized(transform, component, 0, dc, excessive), MIN_DC), MAX_DC);
         picture.dc[block] = short(dc);
@@ -243,5 +235,167 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_requantized(const Pic
         }
         stored.store(i, eight);
     }
-    if (excessive || dc < MIN_DC || dc > MAX_DC) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
+    excessive |= dc < MIN_DC || dc > MAX_DC;
+}
+
+// Quantizes the other components of pictures whose chroma does not change. Grid: x = blocks, y =
+// pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_requantized(const Picture* pictures, const Transform* transforms) {
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    if (transform.covered) return;
+    const u32 number = blockIdx.x * THREADS + threadIdx.x, ahead = first_blocks(picture), in_mcu = picture.mcu_blocks - ahead;
+    if (number >= picture.mcus * in_mcu) return;
+    const u32 block = number / in_mcu * picture.mcu_blocks + ahead + number % in_mcu;
+    const Spot spot(picture, block);
+    bool excessive = false;
+    requantize(picture, transform, spot.component, block, spot.is_inside(picture), excessive);
+    if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
+}
+
+// Adds up the luma that each sample of chroma covers: `after` it is equalized, or before. Grid: x =
+// samples of chroma, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_covered(const Transform* transforms, u32 after) {
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 number = blockIdx.x * THREADS + threadIdx.x, all = transform.chroma_width * transform.chroma_height;
+    if (!transform.covered || number >= all) return;
+    const u32 left = number % transform.chroma_width * transform.across, top = number / transform.chroma_width * transform.down;
+    const u32 right = min(left + transform.across, transform.width), bottom = min(top + transform.down, transform.height);
+    u32 sum = 0;
+    for (u32 y = top; y < bottom; ++y) {
+        for (u32 x = left; x < right; ++x) sum += transform.samples[u64(y) * transform.width + x];
+    }
+    transform.covered[u64(after) * all + number] = u16(sum);
+}
+
+// The samples of a block, four in each word.
+struct Samples {
+    u32 words[16];
+
+    __device__ __forceinline__ int operator()(int at) const { return int(words[at / 4] >> 8 * (at % 4) & 255); }
+    __device__ __forceinline__ void set(int at, int sample) {
+        words[at / 4] = (words[at / 4] & ~(255u << 8 * (at % 4))) | u32(sample) << 8 * (at % 4);
+    }
+};
+
+// Transforms a block of chroma to samples; `excessive`: its coefficients are in no real picture.
+__device__ void to_samples(const Picture& picture, const Transform& transform, u32 component, u32 block, Samples& samples, bool& excessive) {
+    const Stored stored(picture, block);
+    int m[64];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        int eight[8];
+        stored.load(i, eight);
+        if (i == 0) eight[0] = picture.dc[block];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int product = eight[j] * int(transform.divisors[component][8 * i + j]);
+            excessive |= product <= -(1 << USUAL_BITS) || product >= 1 << USUAL_BITS;
+            m[natural(8 * i + j)] = product;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) inverse<8, CONSTANT_BITS - PASS_BITS>(m + i);
+#pragma unroll
+    for (int i = 0; i < 64; ++i) excessive |= is_excessive(m[i]);
+#pragma unroll
+    for (int y = 0; y < 8; ++y) inverse<1, CONSTANT_BITS + PASS_BITS + 3>(m + 8 * y);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+        samples.words[i] = 0;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) samples.words[i] |= u32(min(max(m[4 * i + j] + 128, 0), 255)) << 8 * j;
+    }
+}
+
+// Transforms samples of chroma to a block; `excessive`: baseline codes cannot express it.
+__device__ void to_block(const Picture& picture, const Transform& transform, u32 component, u32 block, const Samples& samples, bool& excessive) {
+    const Stored stored(picture, block);
+    int m[64];
+#pragma unroll
+    for (int i = 0; i < 64; ++i) m[i] = samples(i) - 128;
+#pragma unroll
+    for (int y = 0; y < 8; ++y) forward<1, true>(m + 8 * y);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) forward<8, false>(m + i);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        int eight[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int value = transform.divisor(component, 8 * i + j).quotient(m[natural(8 * i + j)]);
+            if (i + j == 0) picture.dc[block] = short(value);
+            excessive |= value < (i + j == 0 ? MIN_DC : -MAX_AC) || value > MAX_AC;
+            eight[j] = i + j == 0 ? 0 : value;
+        }
+        stored.store(i, eight);
+    }
+}
+
+// Scales a sample of Cb and one of Cr, which cover `number` samples of luma with these sums, as
+// `hue.rs` of the codec does; see there.
+__device__ __forceinline__ void scale(u32 number, u32 old_sum, u32 new_sum, int& blue, int& red) {
+    const double MOST_CHROMA = 4, OFFSET = 4, ABOVE = 1024, TIE = 1.0 / (u64(1) << 34), ROUND = double(u64(1) << 52);
+    const int b = blue - 128, r = red - 128;
+    const int greatest = max(max(91881 * r, 116130 * b), -22554 * b - 46802 * r);
+    const double from = old_sum, to = new_sum, offset = to > from ? OFFSET * number : 0;
+    double up = to + offset, under = from + offset;
+    const double room = 65536.0 * (255.0 * number - to), of_room = double(number) * greatest;
+    if (room * under < up * of_room) up = room, under = of_room;
+    const double factor = MOST_CHROMA * under < up ? MOST_CHROMA : up / under;
+    const double new_blue = b * factor + (ABOVE + 128 + TIE), new_red = r * factor + (ABOVE + 128 + TIE);
+    blue = int(fmin(fmax((new_blue + ROUND) - (ROUND + ABOVE), 0.0), 255.0));
+    red = int(fmin(fmax((new_red + ROUND) - (ROUND + ABOVE), 0.0), 255.0));
+}
+
+// Has chroma follow luma where the hue stays: blocks in which a sample changes become samples and
+// blocks again, others are quantized as those of other pictures are. Both have one block in an MCU.
+// Grid: x = MCUs, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_recoloured(const Picture* pictures, const Transform* transforms) {
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 mcu = blockIdx.x * THREADS + threadIdx.x;
+    if (!transform.covered || mcu >= picture.mcus) return;
+    const u32 blue_block = mcu * picture.mcu_blocks + picture.component[1].first;
+    const u32 red_block = mcu * picture.mcu_blocks + picture.component[2].first;
+    const u32 left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
+    const u32 width = transform.chroma_width, height = transform.chroma_height;
+    const u32 columns = min(8u, width - left), rows = min(8u, height - top);
+    const u16* old_sums = transform.covered + u64(top) * width + left;
+    const u16* new_sums = old_sums + u64(width) * height;
+    bool changes = false, excessive = false;
+    for (u32 y = 0; y < rows; ++y) {
+        for (u32 x = 0; x < columns; ++x) changes |= old_sums[u64(y) * width + x] != new_sums[u64(y) * width + x];
+    }
+    Samples blues, reds;
+    to_samples(picture, transform, 1, blue_block, blues, excessive);
+    to_samples(picture, transform, 2, red_block, reds, excessive);
+    if (changes) {
+#pragma unroll
+        for (int y = 0; y < 8; ++y) {
+#pragma unroll
+            for (int x = 0; x < 8; ++x) {
+                const int at = 8 * y + x;
+                int blue = blues(at), red = reds(at);
+                if (y < rows && x < columns) {
+                    const u32 old_sum = old_sums[u64(y) * width + x], new_sum = new_sums[u64(y) * width + x];
+                    // The last ones may cover fewer.
+                    const u32 across = min(transform.across, transform.width - (left + x) * transform.across);
+                    const u32 down = min(transform.down, transform.height - (top + y) * transform.down);
+                    if (old_sum != new_sum) scale(across * down, old_sum, new_sum, blue, red);
+                } else {
+                    // Beyond the edges, the last samples are repeated.
+                    const int last = x < columns ? at - 8 : at - 1;
+                    blue = blues(last), red = reds(last);
+                }
+                blues.set(at, blue), reds.set(at, red);
+            }
+        }
+        to_block(picture, transform, 1, blue_block, blues, excessive);
+        to_block(picture, transform, 2, red_block, reds, excessive);
+    } else {
+        requantize(picture, transform, 1, blue_block, true, excessive);
+        requantize(picture, transform, 2, red_block, true, excessive);
+    }
+    if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
 }

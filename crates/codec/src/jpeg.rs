@@ -229,7 +229,7 @@ impl<'a> Source<'a> {
     /// `None` unless the picture stays in its own planes and is of a common kind.
     pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
-        if !in_planes || self.cover.is_some() || target.format_for(Format::Jpeg) != Format::Jpeg {
+        if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
             return None;
         }
         Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)

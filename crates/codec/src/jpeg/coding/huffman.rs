@@ -59,6 +59,7 @@ impl Codes {
 }
 
 /// A complete description of a code (T.81, annex C).
+#[derive(Clone, Copy)]
 pub struct CanonicalCode<'c> {
     /// By length: a bound for the next 16 bits.
     ///

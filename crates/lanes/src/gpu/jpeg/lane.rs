@@ -8,7 +8,7 @@ use crate::gpu::engine::GpuEngine;
 use crate::gpu::equalizer::Equalizer;
 use crate::lane::{EngineError, JpegLane, LaneError, Recoded, Recoding};
 use codec::{BaselineOutput, BaselinePicture};
-use equalize::ByteOrders;
+use equalize::{ByteOrders, Colour};
 use tracing::trace_span;
 
 /// A lane's share of device memory, divided by this, is left for CLAHE.
@@ -136,8 +136,19 @@ fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
     let file = BaselinePicture::read(picture.file()?)?;
     let layout = picture.jpeg.layout;
     let output = BaselineOutput::new(&file, picture.jpeg.quality)?;
+    let follows = picture.operation.colour == Colour::Hue && file.components.len() > 1;
+    let covers = if follows { Some(covers(&file)?) } else { None };
     let room = picture.slot.len().checked_sub(MOST_AHEAD).and_then(|room| u32::try_from(room).ok())?;
-    (file.size == (layout.width, layout.height)).then_some((file, output, room))
+    (file.size == (layout.width, layout.height)).then_some(File { picture: file, output, room, covers })
+}
+
+/// Returns the luma that a sample of chroma covers, across and down.
+///
+/// `None` unless Cb and Cr have one block in an MCU, which leaves others to the CPU.
+fn covers(file: &BaselinePicture<'_>) -> Option<(u32, u32)> {
+    let [luma, blue, red] = &file.components[..] else { return None };
+    let (across, down) = luma.in_mcu;
+    (blue.in_mcu == (1, 1) && red.in_mcu == (1, 1)).then_some((across as u32, down as u32))
 }
 
 impl JpegLane for CoderLane<'_> {

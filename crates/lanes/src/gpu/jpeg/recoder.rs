@@ -12,8 +12,15 @@ use codec::{BaselineOutput, BaselinePicture, Codebook};
 /// The bytes after those without stuffing that kernels may read.
 const BEHIND_RAW: u64 = 16;
 
-/// A file to recode: its picture, its output, and the most bytes of data in the output.
-pub(super) type File<'f> = (BaselinePicture<'f>, BaselineOutput, u32);
+/// A file to recode.
+pub(super) struct File<'f> {
+    pub(super) picture: BaselinePicture<'f>,
+    pub(super) output: BaselineOutput,
+    /// The most bytes of data in the output.
+    pub(super) room: u32,
+    /// The luma that a sample of chroma covers, across and down, if chroma follows luma.
+    pub(super) covers: Option<(u32, u32)>,
+}
 
 /// A batch of pictures on its way from coefficients to luma, which the caller changes, and back.
 ///
@@ -51,10 +58,11 @@ impl Recoder {
     /// Returns about how many bytes of device memory a file takes.
     ///
     /// The memory for changing its luma is not included.
-    pub(super) fn bytes((picture, _, room): &File<'_>) -> u64 {
+    pub(super) fn bytes(File { picture, room, covers, .. }: &File<'_>) -> u64 {
         let pixels = u64::from(picture.size.0) * u64::from(picture.size.1);
         let blocks = (picture.mcus.0 * picture.mcus.1 * picture.blocks_of_mcu()) as u64;
-        coefficients::bytes(picture) + pixels + 5 * blocks + 9 * u64::from(*room) / 4 + 16384
+        let sums = covers.map_or(0, |(across, down)| 5 * pixels / u64::from(across * down));
+        coefficients::bytes(picture) + pixels + sums + 5 * blocks + 9 * u64::from(*room) / 4 + 16384
     }
 
     /// Starts decoding these pictures. A file of another kind is `None`.
@@ -68,7 +76,7 @@ impl Recoder {
         stream: &Stream,
         batch: &[Option<File<'_>>],
     ) -> Result<(), LaneError> {
-        let pictures: Vec<_> = batch.iter().map(|file| file.as_ref().map(|(picture, ..)| picture)).collect();
+        let pictures: Vec<_> = batch.iter().map(|file| file.as_ref().map(|file| &file.picture)).collect();
         // SAFETY: guaranteed by the caller.
         unsafe { self.coefficients.decode(kernels, stream, &pictures)? };
         self.describe(batch);
@@ -90,12 +98,11 @@ impl Recoder {
         self.transforms.clear();
         self.codings.clear();
         for (number, file) in batch.iter().enumerate() {
-            let (Some((picture, output, room)), Some(place)) = (file, self.coefficients.place_of(number))
-            else {
+            let (Some(file), Some(place)) = (file, self.coefficients.place_of(number)) else {
                 continue;
             };
-            self.transforms.push(Transform::new(picture, output));
-            self.codings.push(Coding::new(&self.coefficients.pictures[place], output, *room));
+            self.transforms.push(Transform::new(&file.picture, &file.output, file.covers));
+            self.codings.push(Coding::new(&self.coefficients.pictures[place], &file.output, file.room));
         }
         let number = self.transforms.len();
         self.symbols.resize(number, [[[0; 256]; 2]; 2]);
@@ -112,6 +119,8 @@ impl Recoder {
             parts.add_for(number, [size_of::<Transform>() as u64, size_of::<Coding>() as u64, codebook, 4]);
         for (transform, coding) in self.transforms.iter_mut().zip(&mut self.codings) {
             transform.samples = parts.add(transform.samples());
+            // Two sums of 16 bits for each sample.
+            transform.covered = parts.add(4 * transform.following());
             coding.out = parts.add(coding.room());
         }
         for (coding, picture) in self.codings.iter_mut().zip(&self.coefficients.pictures) {
@@ -129,6 +138,7 @@ impl Recoder {
         self.places = PartPlaces { transforms, codings, codebooks, symbols, lengths, raw, end: parts.bytes };
         for (number, (transform, coding)) in self.transforms.iter_mut().zip(&mut self.codings).enumerate() {
             transform.samples += self.at;
+            transform.covered = if transform.following() > 0 { transform.covered + self.at } else { 0 };
             let places = [
                 &mut coding.out,
                 &mut coding.offsets,
@@ -148,6 +158,7 @@ impl Recoder {
     fn all(&self) -> JpegBatch<'_> {
         JpegBatch {
             pictures: &self.coefficients.pictures,
+            transforms: &self.transforms,
             codings: &self.codings,
             pictures_at: self.coefficients.described,
             transforms_at: self.at + self.places.transforms,
@@ -193,10 +204,10 @@ impl Recoder {
         }
         self.heads.clear();
         for (number, file) in batch.iter().enumerate() {
-            let (Some((_, output, _)), Some(place)) = (file, self.coefficients.place_of(number)) else {
+            let (Some(file), Some(place)) = (file, self.coefficients.place_of(number)) else {
                 continue;
             };
-            let (codebook, head) = output.codes(&self.symbols[place]);
+            let (codebook, head) = file.output.codes(&self.symbols[place]);
             self.codebooks[place] = codebook;
             self.heads.push(head);
         }

@@ -10,7 +10,7 @@ use crate::gpu::GpuEngine;
 use crate::gpu::driver::{Event, Stream};
 use crate::lane::{JpegLane, Recoded, Recoding};
 use codec::{BaselinePicture, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, Target};
-use equalize::{Clahe, ClipLimit, Method, Operation, Pixel, Scratch, Strength, Tiles};
+use equalize::{Clahe, ClipLimit, Colour, Method, Operation, Pixel, Scratch, Strength, Tiles};
 
 /// Pseudo-random numbers (xorshift), the same each time.
 struct Random(u64);
@@ -275,14 +275,19 @@ fn files_are_those_of_the_cpu() {
         noise: 0,
     });
     let weak = Operation { strength: Strength::thousandths(400).unwrap(), ..Operation::new(Method::Global) };
+    let hue = |method| Operation { colour: Colour::Hue, ..Operation::new(method) };
     let mut lane = CoderLane::new(&device.engine).unwrap();
     for (operation, jpeg_quality) in [
         (Operation::new(Method::Global), JpegQuality::Keep),
         (Operation::new(clahe), JpegQuality::Value(75)),
         (weak, JpegQuality::Value(100)),
         (Operation::new(clahe), JpegQuality::Keep),
+        (hue(Method::Global), JpegQuality::Keep),
+        (hue(clahe), JpegQuality::Value(80)),
+        (Operation { colour: Colour::Hue, ..weak }, JpegQuality::Value(100)),
     ] {
-        let target = Target { jpeg_quality, ..Target::AS_STORED };
+        let keeps_hue = operation.colour == Colour::Hue;
+        let target = Target { jpeg_quality, keeps_hue, ..Target::AS_STORED };
         let (mut both, mut left) = (0, 0);
         for some in jpegs().chunks(16) {
             let mut files = Vec::new();

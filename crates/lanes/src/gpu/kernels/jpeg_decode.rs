@@ -168,6 +168,11 @@ impl Picture {
         self.mcus as u64 * self.mcu_blocks as u64
     }
 
+    /// Returns the number of its MCUs.
+    pub const fn mcus(&self) -> u64 {
+        self.mcus as u64
+    }
+
     /// Returns the number of blocks of its first component.
     pub const fn first_blocks(&self) -> u64 {
         self.mcus as u64 * self.component[0].mcu_across as u64 * self.component[0].mcu_down as u64

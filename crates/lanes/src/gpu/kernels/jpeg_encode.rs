@@ -24,8 +24,13 @@ const RUN: u32 = 16;
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Transform {
     pub samples: Address,
+    pub covered: Address,
     width: u32,
     height: u32,
+    chroma_width: u32,
+    chroma_height: u32,
+    across: u32,
+    down: u32,
     is_requantized: [u32; MAX_COMPONENTS],
     unused: u32,
     divisors: [[u16; 64]; MAX_COMPONENTS],
@@ -34,14 +39,21 @@ pub struct Transform {
     scale: [[u16; 64]; MAX_COMPONENTS],
 }
 
-const _: () = assert!(size_of::<Transform>() == 1568, "as the kernels say");
+const _: () = assert!(size_of::<Transform>() == 1592, "as the kernels say");
 
 impl Transform {
-    /// Describes the transforms of a picture of at most three components.
+    /// Describes the transforms of a picture of at most three components, whose chroma follows luma
+    /// if each sample covers so much of it, across and down.
     ///
-    /// It still lacks a place for its samples.
-    pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput) -> Self {
-        let mut transform = Self { width: picture.size.0, height: picture.size.1, ..Self::zeroed() };
+    /// It still lacks places for its samples.
+    pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput, covers: Option<(u32, u32)>) -> Self {
+        let (width, height) = picture.size;
+        let mut transform = Self { width, height, ..Self::zeroed() };
+        if let Some((across, down)) = covers {
+            (transform.across, transform.down) = (across, down);
+            (transform.chroma_width, transform.chroma_height) =
+                (width.div_ceil(across), height.div_ceil(down));
+        }
         let components = picture.components.iter().zip(&output.divisors).take(MAX_COMPONENTS);
         for (number, (component, to)) in components.enumerate() {
             transform.is_requantized[number] = (number > 0 && to.are_new).into();
@@ -56,6 +68,11 @@ impl Transform {
     /// Returns the number of samples.
     pub const fn samples(&self) -> u64 {
         self.width as u64 * self.height as u64
+    }
+
+    /// Returns the number of samples of one component of chroma, if it follows luma; 0 otherwise.
+    pub const fn following(&self) -> u64 {
+        self.chroma_width as u64 * self.chroma_height as u64
     }
 }
 
@@ -117,6 +134,7 @@ pub type Symbols = Codebook;
 #[derive(Clone, Copy)]
 pub struct JpegBatch<'p> {
     pub pictures: &'p [Picture],
+    pub transforms: &'p [Transform],
     pub codings: &'p [Coding],
     pub pictures_at: Address,
     pub transforms_at: Address,
@@ -147,10 +165,30 @@ impl Kernels {
         let JpegBatch { pictures_at, transforms_at, .. } = all;
         let (kernel, arguments) = (("jpeg_samples", ""), arguments![pictures_at, transforms_at]);
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
+        unsafe {
+            self.loaded().launch(stream, (&JPEG_TRANSFORM, kernel), launch, arguments)?;
+            self.jpeg_covered(stream, all, 0)
+        }
+    }
+
+    /// Adds up the luma that chroma covers, if any follows it: before it is equalized, or `after`.
+    ///
+    /// # Safety
+    /// As [`Kernels::jpeg_samples`].
+    unsafe fn jpeg_covered(&self, stream: &Stream, all: JpegBatch<'_>, after: u32) -> Result<()> {
+        let most = all.transforms.iter().map(Transform::following).max().unwrap_or(0);
+        if most == 0 {
+            return Ok(());
+        }
+        let launch = all.launch(TRANSFORMING, |_| most);
+        let transforms_at = all.transforms_at;
+        let (kernel, arguments) = (("jpeg_covered", ""), arguments![transforms_at, after]);
+        // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
         unsafe { self.loaded().launch(stream, (&JPEG_TRANSFORM, kernel), launch, arguments) }
     }
 
-    /// Transforms samples to coefficients, requantizes others, and counts symbols in a sample.
+    /// Transforms samples to coefficients, recolours or requantizes others, and counts symbols in a
+    /// sample.
     ///
     /// The counts must be zero before.
     ///
@@ -182,6 +220,15 @@ impl Kernels {
                 others,
                 arguments![pictures_at, transforms_at],
             )?;
+            if all.transforms.iter().any(|transform| transform.following() > 0) {
+                self.jpeg_covered(stream, all, 1)?;
+                self.loaded().launch(
+                    stream,
+                    transforming("jpeg_recoloured"),
+                    all.launch(TRANSFORMING, Picture::mcus),
+                    arguments![pictures_at, transforms_at],
+                )?;
+            }
             let arguments = arguments![pictures_at, codings_at];
             self.loaded().launch(stream, (&JPEG_ENCODE, ("jpeg_symbols", "")), sampled, arguments)
         }
