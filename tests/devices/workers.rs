@@ -236,11 +236,11 @@ fn jpegs() -> Batch {
 
 fn run_jpegs_with_fault(fault: &str) -> Value {
     let batch = jpegs();
-    batch.assert_done(&run_with_fault(&batch, fault), "out")
+    batch.assert_done(&output_with_fault(&batch, fault), "out")
 }
 
 /// Runs a batch of JPEGs on a worker that is made to fail, or to claim that it recodes.
-fn run_with_fault(batch: &Batch, fault: &str) -> Output {
+fn output_with_fault(batch: &Batch, fault: &str) -> Output {
     let mut command = batch.histeqd("cpu-workers:1", "out");
     command.args(["--timings", "--jpeg", "gpu"]).args(timeout(fault)).env("HISTEQD_FAULT", fault);
     command.output().unwrap()
@@ -259,7 +259,7 @@ fn jpegs_that_a_worker_declines_are_decoded_by_the_processor() {
 fn what_a_worker_encodes_is_written_with_all_that_belongs_to_the_picture() {
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
     let batch = Batch::new(names.map(|name| (name.to_owned(), data(name))), &[]);
-    let summary = batch.assert_all_there(&run_with_fault(&batch, "echo@1"));
+    let summary = batch.assert_all_there(&output_with_fault(&batch, "echo@1"));
     assert_eq!(by(&summary, "cpu-worker0-jpeg"), names.len() as u64, "{summary}");
     let scan = |file: &[u8]| file[file.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap()..].to_vec();
     for name in names {
