@@ -40,6 +40,7 @@ mod planes;
 mod process;
 mod rgb;
 mod small;
+mod vectorized;
 
 pub(super) use cmyk::CmykSource;
 pub use coding::{BaselineComponent, BaselineOutput, BaselinePicture, CanonicalCode, Codebook, Divisors};

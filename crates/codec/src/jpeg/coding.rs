@@ -35,7 +35,6 @@ mod rows;
 mod sample;
 mod scan;
 mod symbols;
-mod vectorized;
 mod write;
 mod write_sequential;
 
@@ -50,11 +49,10 @@ pub use huffman::CanonicalCode;
 pub(super) use read::{Picture, read};
 pub(super) use recolour::recoloured;
 pub(super) use rows::Part;
-pub(super) use vectorized::run as vectorized;
 pub(super) use write::write;
 
-use super::PlaneSize;
 use super::libjpeg::QuantTable;
+use super::{PlaneSize, vectorized};
 use crate::jpeg::BLOCK;
 
 /// The quantized coefficients of a block, in zigzag order.

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use equalize::colour::{DARK_OFFSET, MOST_CHROMA};
 
-use super::coding::vectorized;
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
+use super::vectorized;
 
 /// A fraction added before rounding to the nearest, to round halves up.
 ///
@@ -76,7 +76,7 @@ impl Cover {
             }
         }
         sums.fill(0);
-        vectorized(
+        vectorized::run(
             #[inline(always)]
             || {
                 for row in rows.chunks_exact(width) {

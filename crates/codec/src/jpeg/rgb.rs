@@ -4,10 +4,11 @@
 //! sample (jdsample.c, jdcolor.c, jcsample.c, jccolor.c).
 
 use super::BLOCK;
-use super::coding::{vectorized, zeros};
+use super::coding::zeros;
 use super::libjpeg::{Plane, Space};
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
+use super::vectorized;
 
 /// Fraction bits of the conversion factors.
 const BITS: i32 = 16;
@@ -114,7 +115,7 @@ impl Planes {
         let mut sums = Vec::new();
         sums.try_reserve_exact(width + 2).ok()?;
         let [first, others @ ..] = self.planes();
-        vectorized(
+        vectorized::run(
             #[inline(always)]
             || {
                 for (y, pixels) in rgb.chunks_exact_mut(3 * width).enumerate().take(rows) {
@@ -143,7 +144,7 @@ impl Planes {
         let [luma, blue, red] = all.samples.each_mut().map(|samples| &mut samples[..]);
         let mut chroma = [blue, red];
         let sizes = all.sizes;
-        vectorized(
+        vectorized::run(
             #[inline(always)]
             || {
                 for (group, pixels) in rgb.chunks(3 * width * most_down).enumerate() {

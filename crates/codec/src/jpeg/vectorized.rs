@@ -4,14 +4,15 @@
 
 #![allow(unsafe_code)]
 
-use super::Block;
+/// A block of 64 coefficients.
+type Block = [i16; 64];
 
 /// Runs plain Rust code, compiled for AVX2 if the processor has it.
 ///
 /// The bit manipulation instructions of its generation are required too. Wider vectors gain no
 /// speed with rows of eight. The closure and all that it calls must be `#[inline(always)]`.
 #[inline(always)]
-pub(in crate::jpeg) fn run<R>(plain: impl FnOnce() -> R) -> R {
+pub(super) fn run<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -114,8 +115,14 @@ mod x86 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::noise;
     use super::*;
+
+    fn noise(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
 
     #[test]
     fn leaves_do_what_their_fallbacks_do() {
