@@ -1,5 +1,7 @@
-//! Worker processes that fail: the real binary with workers that equalize on the CPU, over the real protocol, and that are
-//! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs must be there and right.
+//! Worker processes that fail, in runs of the real binary over the real protocol.
+//!
+//! The workers equalize on the CPU, and are killed, stopped, made to hang or made to fail in the
+//! middle of a batch. In each case, all outputs must be there and right.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -42,7 +44,9 @@ fn run(batch: &Batch, fault: &str, workers: u32) -> Value {
     batch.assert_done(&output, "out")
 }
 
-/// Returns a short device timeout for workers that hang, and a long one for all others: they may only be slow.
+/// Returns a short device timeout for workers that hang, a long one for others.
+///
+/// The others may only be slow.
 fn timeout(fault: &str) -> [&'static str; 2] {
     ["--device-timeout", if fault.starts_with("hang") { "1s" } else { "60s" }]
 }
@@ -57,7 +61,7 @@ fn the_binary_can_be_made_to_fail() {
 #[test]
 fn workers_give_the_same_bytes_as_the_process_itself() {
     let summary = run_with_fault("fail@1000000", 2);
-    // The worker that was ready first may have done all pictures.
+    // The worker that was ready first may have processed all pictures.
     let done = by(&summary, "cpu-worker0") + by(&summary, "cpu-worker1");
     assert_eq!(done, PICTURES as u64, "{summary}");
 }
@@ -95,7 +99,8 @@ fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
 
 #[test]
 fn a_worker_that_cannot_start_again_leaves_its_pictures_to_others() {
-    // With few threads there are few slots, so that pictures still wait for the workers when these are started again.
+    // With few threads there are few slots, so that pictures still wait for the workers when these
+    // are started again.
     for workers in [1, 2] {
         let summary = run(&pictures(PICTURES, &["--threads", "2"]), "refuse@3", workers);
         assert!(notes(&summary).contains("a test asked for this"), "{summary}");
@@ -165,7 +170,7 @@ fn a_sigstopped_worker_is_detected_and_killed() {
     assert!(notes(&summary).contains("took longer than --device-timeout"), "{summary}");
 }
 
-/// Replaces the only picture of a batch whose worker hangs, and waits for the end.
+/// Replaces the only picture of a batch, on a worker that hangs, and waits for the end.
 fn replaced_under_way(batch: &Batch, child: Child) -> Output {
     // By then the picture has been read, and waits for the worker.
     std::thread::sleep(Duration::from_secs(3));
@@ -213,13 +218,14 @@ fn no_worker_outlives_the_main_process() {
 
 #[test]
 fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_killed() {
-    // Many threads mean many slots lent to the worker: the messages about them do not fit into its socket.
+    // Many threads mean many slots lent to the worker: the messages about them do not fit into its
+    // socket.
     let batch = pictures(300, &["--threads", "90"]);
     let (mut child, workers) = under_way(&batch, "cpu-workers:1", 1);
     signal(workers[0], Signal::STOP);
     wait("the end of the run", || child.try_wait().unwrap().is_some());
     let summary = batch.assert_done(&child.wait_with_output().unwrap(), "out");
-    // A fast worker may have done most pictures before it was stopped.
+    // A fast worker may have processed most pictures before it was stopped.
     let said = notes(&summary);
     assert!(
         said.contains("stopped responding") || said.contains("took longer than --device-timeout"),
@@ -227,7 +233,7 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
     );
 }
 
-/// A batch of JPEGs, each of which a GPU could decode.
+/// A batch of JPEGs that a GPU could decode.
 fn jpegs() -> Batch {
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
     let picture = |number: usize| (format!("{number}.jpg"), data(names[number % names.len()]));
@@ -236,11 +242,11 @@ fn jpegs() -> Batch {
 
 fn run_jpegs_with_fault(fault: &str) -> Value {
     let batch = jpegs();
-    batch.assert_done(&output_with_fault(&batch, fault), "out")
+    batch.assert_done(&recode_with_fault(&batch, fault), "out")
 }
 
 /// Runs a batch of JPEGs on a worker that is made to fail, or to claim that it recodes.
-fn output_with_fault(batch: &Batch, fault: &str) -> Output {
+fn recode_with_fault(batch: &Batch, fault: &str) -> Output {
     let mut command = batch.histeqd("cpu-workers:1", "out");
     command.args(["--timings", "--jpeg", "gpu"]).args(timeout(fault)).env("HISTEQD_FAULT", fault);
     command.output().unwrap()
@@ -259,7 +265,7 @@ fn jpegs_that_a_worker_declines_are_decoded_by_the_processor() {
 fn what_a_worker_encodes_is_written_with_all_that_belongs_to_the_picture() {
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
     let batch = Batch::new(names.map(|name| (name.to_owned(), data(name))), &[]);
-    let summary = batch.assert_all_there(&output_with_fault(&batch, "echo@1"));
+    let summary = batch.assert_all_there(&recode_with_fault(&batch, "echo@1"));
     assert_eq!(by(&summary, "cpu-worker0-jpeg"), names.len() as u64, "{summary}");
     let scan = |file: &[u8]| file[file.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap()..].to_vec();
     for name in names {
