@@ -27,7 +27,8 @@ pub enum Start {
     /// could stay compressed.
     Engines(usize),
     /// When more than this many workers for pixels are wanted, and the first picture has come that
-    /// could not stay compressed.
+    /// could not stay compressed. Where pictures wait for workers, the first of them starts with any
+    /// picture: a worker for JPEGs may decline it.
     Lanes(usize),
 }
 
@@ -102,7 +103,9 @@ impl PoolState {
                 self.arrivals.compressed && number < self.wanted.engines.saturating_add(given_up.engines)
             }
             Start::Lanes(number) => {
-                self.arrivals.pixels && number < self.wanted.lanes.saturating_add(given_up.lanes)
+                let is_awaited = self.arrivals.compressed && self.wait_for_workers;
+                let wanted = if self.arrivals.pixels { self.wanted.lanes } else { is_awaited.into() };
+                number < wanted.saturating_add(given_up.lanes)
             }
         }
     }
@@ -142,6 +145,9 @@ mod tests {
         assert!(pool.has_come(Start::Now));
         assert!(!pool.wait_for(first, || true), "given up");
         assert!(!come_after(&pool, first, || pool.note_arrival(|arrivals| &mut arrivals.compressed)));
+        let awaited = |number| come_after(&pool, Start::Lanes(number), || pool.wait_for_workers(true));
+        assert_eq!([0, 1].map(awaited), [true, false], "a picture may be declined");
+        pool.wait_for_workers(false);
         let other = Arc::clone(&pool);
         let waiting = std::thread::spawn(move || other.wait_for(first, || false));
         drop(pool.take(1, 0, 0, &Attempts::default()).unwrap());
