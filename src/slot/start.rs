@@ -190,6 +190,8 @@ mod tests {
         assert_eq!(pool.settled(), Workers { engines: 0, lanes: 1 });
         assert!(come_after(&pool, Start::Engines(1), || pool.retire(first)));
         assert!(come_after(&pool, Start::Engines(2), || want(&pool, 2, 1)));
+        pool.note_arrival(|arrivals| &mut arrivals.pixels);
+        assert!(!pool.has_come(Start::Lanes(1)));
         assert!(come_after(&pool, Start::Lanes(1), || pool.retire(lanes)));
     }
 }

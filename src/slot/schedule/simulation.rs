@@ -23,8 +23,7 @@ struct Costs {
     depth: Depth,
     /// Of a core, if the CPU does it all: to decode, equalize and encode it.
     cpu: [f64; 3],
-    /// Of a core, if a worker equalizes it (and encodes a JPEG): to decode and to encode or write
-    /// it.
+    /// Of a core, if a worker equalizes it: to decode and to encode it.
     handed: [f64; 2],
     /// Of a GPU's lanes.
     lanes: f64,
@@ -37,7 +36,7 @@ const JPEG: Costs = Costs {
     format: Format::Jpeg,
     depth: Depth::Eight,
     cpu: [0.053, 0.010, 0.057],
-    handed: [0.055, 0.003],
+    handed: [0.055, 0.059],
     lanes: 0.0012,
     engines: Some((0.002, [0.0025, 0.002])),
 };
