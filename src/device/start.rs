@@ -245,7 +245,7 @@ impl<'scope> Starter<'scope, '_> {
         let (units, wanted) = (expected.iter().copied().map(Unit::Gpu), pool.wanted());
         match jpegs && settings.jpeg != JpegChoice::Cpu {
             true => EarlyWorkers::start(units.take(wanted.engines).map(for_jpegs)),
-            false => EarlyWorkers::start(units.take(wanted.lanes).map(|unit| for_pixels(unit))),
+            false => EarlyWorkers::start(units.take(wanted.lanes).map(for_pixels)),
         }
     }
 

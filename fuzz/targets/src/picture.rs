@@ -194,7 +194,7 @@ fn pass_through(data: &[u8], target: &Target) {
     file.rewind().expect("a file can be rewound");
     let Ok(opened) = codec::open(&mut file, &mut buffer, &LIMITS, target) else { return };
     let Some(jpeg) = opened.compressed(target) else { return };
-    if !BaselinePicture::read(data).is_some_and(|picture| picture.coefficients().is_some()) {
+    if BaselinePicture::read(data).is_none_or(|picture| picture.coefficients().is_none()) {
         return;
     }
     let mut slot = vec![0; jpeg.slot_bytes() as usize];

@@ -188,8 +188,7 @@ fn samplings_that_luma_is_no_multiple_of_go_through_rgb() {
 #[test]
 fn chroma_beyond_what_samples_have_is_left_to_libjpeg() {
     let (mut source, _) = files().swap_remove(3);
-    let tables = source.windows(2).enumerate().filter(|(_, pair)| *pair == [0xff, 0xdb]).map(|(at, _)| at);
-    let last = tables.last().unwrap();
+    let last = source.windows(2).rposition(|pair| pair == [0xff, 0xdb]).unwrap();
     // Divisors of chroma so great that no picture has such coefficients.
     source[last + 5..last + 5 + 64].fill(255);
     for quality in [JpegQuality::Keep, JpegQuality::Value(100)] {

@@ -200,7 +200,8 @@ fn upsample(
     let row = |number: usize| &plane.data[number * plane.width..][..plane.width];
     let near = row(y / down);
     // The nearer of the rows above and below; at the edges it is the row itself.
-    let far = if y % down == 0 { (y / down).saturating_sub(1) } else { (y / down + 1).min(plane.rows - 1) };
+    let is_upper = y.is_multiple_of(down);
+    let far = if is_upper { (y / down).saturating_sub(1) } else { (y / down + 1).min(plane.rows - 1) };
     match (across, down) {
         (1, 1) => line[..near.len()].copy_from_slice(near),
         (1, 2) => {
