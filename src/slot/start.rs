@@ -27,8 +27,10 @@ pub enum Start {
     /// could stay compressed.
     Engines(usize),
     /// When more than this many workers for pixels are wanted, and the first picture has come that
-    /// could not stay compressed. Where pictures wait for workers, the first of them starts with any
-    /// picture: a worker for JPEGs may decline it.
+    /// could not stay compressed.
+    ///
+    /// Where pictures wait for workers, the first worker starts with any picture: a worker for
+    /// JPEGs may decline it.
     Lanes(usize),
 }
 
