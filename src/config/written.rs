@@ -175,7 +175,8 @@ pub struct Written {
     ///
     /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, PFMs, and gray DICOMs of more than 8 bits. Values outside become the nearer end.
     /// Values of DICOM are the stored ones; with "hu" or "bqml" behind both, as in -1000hu..400hu, they are Hounsfield units of
-    /// computed tomography, or activities of positron emission.
+    /// computed tomography, or activities of positron emission; with "rescaled", as in 0..4095rescaled, those of any modality by
+    /// RescaleSlope and RescaleIntercept.
     /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text")]

@@ -62,7 +62,7 @@ pub enum PictureError {
     /// of stored values differs.
     #[error(
         "stored values of its group are rescaled in different ways (RescaleSlope, RescaleIntercept), so that equal levels would be other values; \
-         give the range of all in their unit, as in --range -1000hu..400hu or 0..30000bqml, or equalize each for itself"
+         give the range of all in rescaled values, as in --range 0..4095rescaled, or equalize each for itself"
     )]
     OtherRescale,
     /// It has pages whose histograms cannot be added.
@@ -150,6 +150,9 @@ impl PictureError {
                     | Refusal::StackAmongSlices
                     | Refusal::SlicesDiffer { .. }
                     | Refusal::SamePlace { .. }
+                    | Refusal::SameNumber { .. }
+                    | Refusal::Turned { .. }
+                    | Refusal::FramesAmongSlices { .. }
                     | Refusal::LargeBoxes
                     | Refusal::CountedVolume
                     | Refusal::DeepLab

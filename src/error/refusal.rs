@@ -124,6 +124,42 @@ pub enum Refusal {
         /// One at the same place.
         other: PathBuf,
     },
+    /// It is a slice of a volume in which two have one number, and nothing else that orders them.
+    #[error(
+        "{} and {}, slices of its volume, have the same InstanceNumber, and their positions are not stated (ImagePositionPatient, ImageOrientationPatient); \
+         give each volume a folder of its own, or tell them apart with --together-by",
+        Shown(one),
+        Shown(other)
+    )]
+    SameNumber {
+        /// A slice.
+        one: PathBuf,
+        /// One of the same number.
+        other: PathBuf,
+    },
+    /// It is a slice of a volume in which planes have different orientations.
+    #[error(
+        "{} and {}, slices of its volume, lie in planes of different orientations (ImageOrientationPatient); give each volume a folder of its own, \
+         or tell them apart with --together-by",
+        Shown(one),
+        Shown(other)
+    )]
+    Turned {
+        /// A slice.
+        one: PathBuf,
+        /// One of another orientation.
+        other: PathBuf,
+    },
+    /// It is a slice of a volume in which a DICOM file has several frames.
+    #[error(
+        "{}, of its volume, has several frames, which are a volume or a part of one by themselves (as in a concatenation), and --together makes \
+         volumes of files of one frame; leave --together out for such files, or use --tiles of two numbers, such as 8x8",
+        Shown(file)
+    )]
+    FramesAmongSlices {
+        /// The file.
+        file: PathBuf,
+    },
     /// It is a slice of a volume that cannot be made, as another of its files failed.
     #[error("{}, of the same volume, failed; mend it or take it away", Shown(slice))]
     BrokenVolume {

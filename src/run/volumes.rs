@@ -94,8 +94,8 @@ fn is_picture(path: &Path) -> bool {
     read.is_ok() && Format::sniff(&head).is_some_and(|format| format != Format::Dicom)
 }
 
-/// Adds the slices of a volume in their order; all of them fail if two lie at one place, or a file
-/// of their folders is `lost`.
+/// Adds the slices of a volume in their order; all of them fail if they have no order, or a file of
+/// their folders is `lost`.
 fn add_volume(plan: &mut Plan, name: VolumeName, mut members: Vec<Member>, lost: &[PathBuf]) {
     let refusal = match lost_among(&members, lost) {
         Some(slice) => Some(Refusal::BrokenVolume { slice }),
@@ -134,8 +134,18 @@ fn put_in_order(members: &mut Vec<Member>, plan: &mut Plan) -> Option<Refusal> {
     }
     let order = Slice::order_of_volume(&slices);
     let path = |at: usize| members[at].job.input.clone();
+    if let Some(at) = slices.iter().position(|slice| slice.has_frames) {
+        return Some(Refusal::FramesAmongSlices { file: path(at) });
+    }
+    if let Some((one, other)) = order.turned {
+        return Some(Refusal::Turned { one: path(one), other: path(other) });
+    }
     if let Some((one, other)) = order.same {
-        return Some(Refusal::SamePlace { one: path(one), other: path(other) });
+        let (one, other) = (path(one), path(other));
+        return Some(match order.by {
+            OrderedBy::Position => Refusal::SamePlace { one, other },
+            OrderedBy::Number | OrderedBy::Nothing => Refusal::SameNumber { one, other },
+        });
     }
     if order.by != OrderedBy::Position && slices.len() > 1 {
         let by = if order.by == OrderedBy::Number { "InstanceNumber" } else { "name" };

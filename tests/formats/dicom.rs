@@ -637,7 +637,7 @@ fn a_range_may_be_in_hounsfield_units() {
     assert!(place.read("units/a.png") == place.read("stored/a.png"));
     let (decoded, slot) = decode(&place.read("units/a.png"), &TARGET).unwrap();
     assert_eq!(bytemuck::pod_collect_to_vec::<u8, u16>(pixels(&decoded, &slot)), [0, 32_768, 65_535, 65_535]);
-    let why = "--range in hu for a DICOM file whose values are none";
+    let why = "--range in hu for a DICOM file whose values have another unit, or no slope";
     place.run("mr --out no --range=-1000hu..3000hu").exits(1).says(why);
 }
 
@@ -667,8 +667,10 @@ fn slices_of_a_series_are_counted_together_by_value_or_refused() {
     place.file("in/d.pgm", crate::harness::DULL);
     let ran = place.run("in --out no --together series --range 0..5000");
     ran.exits(1).says("stored values of its group are rescaled in different ways").says("Done: 2 pictures");
+    ran.says("as in --range 0..4095rescaled, or equalize each for itself");
     assert_eq!(place.tree("no"), ["c.dcm", "d.pgm"]);
     std::fs::remove_file(place.path("in/d.pgm")).unwrap();
+    place.run("in --out rescaled --together series --range 0..4095rescaled").exits(0);
     place.run("in --out done --together series --range 0..10000bqml").exits(0);
     let values = |name: &str| -> Vec<f64> {
         let file = place.read(format!("done/{name}.dcm"));

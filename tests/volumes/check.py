@@ -167,6 +167,22 @@ def series(folder):
         dicom(again / name, volumes[2, 0], SeriesInstanceUID="1.2.9", ImagePositionPatient=[0, 0, 1], ImageOrientationPatient=axial)
     told = refused(again, folder.parent / "none", "--together", "folder", "--range", "0..65535")
     check("one and " in told and "slices of its volume, lie at the same place" in told, told)
+    turned = folder.parent / "turned-files"
+    turned.mkdir()
+    for name, orientation in (("one", axial), ("other", [1, 0, 0, 0, 0, -1])):
+        dicom(turned / name, volumes[2, 0], SeriesInstanceUID="1.2.10", ImagePositionPatient=[0, len(name), 1], ImageOrientationPatient=orientation)
+    told = refused(turned, folder.parent / "none", "--together", "folder", "--range", "0..65535")
+    check("one and " in told and "lie in planes of different orientations" in told, told)
+    parts = folder.parent / "parts"
+    parts.mkdir()
+    for name in ("one", "other"):
+        dicom(parts / name, volumes[2, :3], SeriesInstanceUID="1.2.11", InstanceNumber=1)
+    told = refused(parts, folder.parent / "none", "--together", "series", "--range", "0..65535")
+    check("has several frames" in told and "same place" not in told, told)
+    for name in ("one", "other"):
+        dicom(parts / name, volumes[2, 0], SeriesInstanceUID="1.2.11", InstanceNumber=1)
+    told = refused(parts, folder.parent / "none", "--together", "series", "--range", "0..65535")
+    check("have the same InstanceNumber" in told and "same place" not in told, told)
     gone = folder / names[0, 3]
     gone.unlink()
     told = histeqd(folder, folder.parent / "gap", "--together", "series", "--range", "0..65535")
@@ -185,10 +201,14 @@ def frames(folder):
         item.DimensionIndexPointer = pointer
         return item
 
-    def groups(t, z):
+    def groups(t, z, position=None, orientation=(1, 0, 0, 0, 1, 0)):
         content, item = Dataset(), Dataset()
         content.DimensionIndexValues = [1, t + 1, z + 1]
         item.FrameContentSequence = [content]
+        if position is not None:
+            plane, direction = Dataset(), Dataset()
+            plane.ImagePositionPatient, direction.ImageOrientationPatient = [0, 0, position], list(orientation)
+            item.PlanePositionSequence, item.PlaneOrientationSequence = [plane], [direction]
         return item
 
     enhanced = dict(
@@ -197,6 +217,9 @@ def frames(folder):
         PerFrameFunctionalGroupsSequence=[groups(*place) for place in order],
     )
     dicom(folder / "enhanced.dcm", pixels, SeriesInstanceUID="1.2.7", **enhanced)
+    # Positions count, whatever the numbers in the stack, which run the other way here.
+    backwards = [groups(t, 4 - z, 2.5 * z - 7) for t, z in order]
+    dicom(folder / "positions.dcm", pixels, SeriesInstanceUID="1.2.7", **{**enhanced, "PerFrameFunctionalGroupsSequence": backwards})
     nuclear = dict(
         sop_class="1.2.840.10008.5.1.4.1.1.20",
         FrameIncrementPointer=[0x00540010, 0x00540080],
@@ -206,10 +229,19 @@ def frames(folder):
     dicom(folder / "nuclear.dcm", pixels, SeriesInstanceUID="1.2.8", **nuclear)
     out = folder.parent / "frames-out"
     histeqd(folder, out, "--range", "0..65535")
-    for name in ("enhanced.dcm", "nuclear.dcm"):
+    for name in ("enhanced.dcm", "positions.dcm", "nuclear.dcm"):
         found = pydicom.dcmread(out / name).pixel_array
         for frame, (t, z) in zip(found, order):
             check(np.array_equal(frame, equalized(volumes[t])[z]), f"{name}: time {t}, slice {z}")
+    for name, places, expected in (
+        ("twice", [(z // 2, (1, 0, 0, 0, 1, 0)) for z in range(5)], "lie at the same place of one volume"),
+        ("turned", [(z, (1, 0, 0, 0, 1 - z % 2, -(z % 2))) for z in range(5)], "lie in planes of different orientations"),
+    ):
+        of_frames = [groups(0, z, *places[z]) for z in range(5)]
+        (folder.parent / name).mkdir()
+        dicom(folder.parent / name / "a.dcm", volumes[0], SeriesInstanceUID="1.2.7", **{**enhanced, "PerFrameFunctionalGroupsSequence": of_frames})
+        told = refused(folder.parent / name, folder.parent / "frames-none", "--range", "0..65535")
+        check(expected in told, told)
 
 
 def main():

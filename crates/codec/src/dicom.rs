@@ -39,6 +39,7 @@ mod derived;
 mod description;
 mod encoded;
 mod fragments;
+mod groups;
 mod header;
 mod items;
 mod nested;
@@ -48,6 +49,8 @@ mod rle;
 mod series;
 mod shown;
 mod tags;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod turn;
 mod volumes;
@@ -75,6 +78,8 @@ const DECOMPRESS: &str =
 struct Known {
     set: DataSet,
     description: Description,
+    /// Whether the least value is white where no modality table is applied, as in the output.
+    white_is_least: bool,
     /// Whether the pixels were compressed with loss.
     lossy: bool,
     /// The start of the data set in the file, if it is deflated.
@@ -100,7 +105,7 @@ impl Known {
             data.inflate(start, limits, budget)?;
         }
         let encoding = encoding(data, start, transfer)?;
-        let set = DataSet::read(data, start, encoding, budget)?;
+        let mut set = DataSet::read(data, start, encoding, budget)?;
         refuse_object(&set, target)?;
         let Some(pixels) = set.pixels else { return Err(without_pixels(&set)) };
         let mut description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
@@ -114,16 +119,19 @@ impl Known {
                 ((0, 0), Some(fragments))
             }
         };
+        let found = fragments.as_ref().map_or(0, Fragments::heap_bytes);
+        let held = data.heap_bytes() + set.bytes.len() as u64 + found;
+        groups::index(&mut set, description.frames, held, budget)?;
         let deflated = transfer.deflated.then_some(start);
-        Ok(Self { set, description, lossy: transfer.lossy, deflated, place, fragments })
+        let white_is_least = description.is_inverted() != shown::has_falling_table(&set, &description);
+        Ok(Self { set, description, white_is_least, lossy: transfer.lossy, deflated, place, fragments })
     }
 
     /// Returns the bytes of the elements, and of the table of fragments.
     fn metadata_bytes(&self) -> u64 {
-        const ELEMENT: u64 = 64;
         let fragments = self.fragments.as_ref().map_or(0, Fragments::heap_bytes);
         // The encoder has a copy of the elements.
-        2 * self.set.bytes.len() as u64 + ELEMENT * self.set.elements.len() as u64 + fragments
+        self.set.bytes.len() as u64 + self.set.heap_bytes() + fragments
     }
 }
 
@@ -166,6 +174,8 @@ pub(super) struct Native {
     known: Arc<Known>,
     /// Whether the levels are of brightness as it is shown, and not of stored values.
     is_shown: bool,
+    /// Whether the least stored value has the highest level.
+    inverted: bool,
     /// The slope and intercept that make values of the stored ones, if the levels stand for these.
     rescale: Option<[f64; 2]>,
 }
@@ -213,6 +223,8 @@ struct Source<'a> {
     known: Arc<Known>,
     /// Its number, from 0.
     frame: u32,
+    /// Whether its least stored value is shown as white, and has the highest level.
+    inverted: bool,
     /// The way its values are shown, if brightness is equalized instead of values.
     shown: Option<Shown>,
     /// Whether brightness becomes levels of 8 bits, as samples of 8 bits have no more.
@@ -248,7 +260,8 @@ impl<'a> Source<'a> {
         let shown =
             window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
         let reduces = shown.is_some() && description.allocated <= 8;
-        Ok(Self { data, known, frame, shown, reduces })
+        let inverted = known.white_is_least != shown::has_falling_line(&known.set, description, frame);
+        Ok(Self { data, known, frame, inverted, shown, reduces })
     }
 
     /// Returns the layout of the levels before they are reduced.
@@ -281,7 +294,10 @@ impl Describe for Source<'_> {
     }
 
     fn mapped(&self) -> Option<mapped::Form> {
-        if self.shown.is_some() { Some(Shown::form()) } else { self.known.description.form() }
+        match self.shown {
+            Some(_) => Some(Shown::form()),
+            None => Some(mapped::Form { inverted: self.inverted, ..self.known.description.form()? }),
+        }
     }
 
     fn restores(&self) -> bool {
@@ -339,7 +355,7 @@ impl Decode for Source<'_> {
             (layout, mapped) = (found, Some(Box::new(map)));
         } else {
             read_levels(&rows, &layout, pixels_of(&layout, slot), cores)?;
-            if description.is_inverted() {
+            if self.inverted {
                 invert(pixels_of(&layout, slot));
             }
         }
@@ -353,7 +369,8 @@ impl Decode for Source<'_> {
         let stands_for_stored =
             self.shown.is_none() && purpose.range.is_none_or(|range| range.unit.is_none());
         let rescale = Rescale::of(&known.set, *frame).filter(|_| stands_for_stored).and_then(Rescale::line);
-        let native = Native { is_shown: self.shown.is_some(), rescale, known: self.known };
+        let (is_shown, inverted) = (self.shown.is_some(), self.inverted);
+        let native = Native { is_shown, inverted, rescale, known: self.known };
         Ok(Payload { layout, metadata, native: AnyNative::Dicom(native), mapped })
     }
 }

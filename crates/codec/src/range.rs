@@ -19,16 +19,19 @@ pub(crate) enum Unit {
     Hounsfield,
     /// Becquerels a millilitre, of positron emission.
     Activity,
+    /// Of any modality, whatever RescaleSlope and RescaleIntercept make of stored values.
+    Rescaled,
 }
 
 impl Unit {
-    const ALL: [Self; 2] = [Self::Hounsfield, Self::Activity];
+    const ALL: [Self; 3] = [Self::Hounsfield, Self::Activity, Self::Rescaled];
 
     /// Returns the suffix of values of this unit.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Hounsfield => "hu",
             Self::Activity => "bqml",
+            Self::Rescaled => "rescaled",
         }
     }
 }
@@ -129,6 +132,8 @@ mod tests {
         assert_eq!(hounsfield, Range { low: -1000.0, high: 400.0, unit: Some(Unit::Hounsfield) });
         assert_eq!(hounsfield.to_string(), "-1000hu..400hu");
         assert_eq!("-1000..400hu".parse(), Ok(hounsfield));
+        let rescaled: Range = "0..4095rescaled".parse().unwrap();
+        assert_eq!(rescaled, Range { low: 0.0, high: 4095.0, unit: Some(Unit::Rescaled) });
         for text in [
             "0hu..1", "hu..1hu", "", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1", "0...1..2",
             "a..b",

@@ -6,15 +6,34 @@ const STEP: f64 = 1e-4;
 /// Directions that differ by no more than this in any coordinate are one.
 const SAME_DIRECTION: f64 = 1e-3;
 
+/// The plane that pixels lie in, as far as it is stated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Plane {
+    /// The position of its first pixel, in millimetres.
+    pub(crate) position: Option<[f64; 3]>,
+    /// The directions of its rows and of its columns.
+    pub(crate) orientation: Option<[f64; 6]>,
+}
+
+/// The places of planes relative to each other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Places {
+    /// The place of each along the normal that all have in common, in steps.
+    AlongNormal(Vec<f64>),
+    /// These two differ in orientation.
+    Turned(usize, usize),
+    /// Not all state where they lie.
+    Unknown,
+}
+
 /// A file of a series: its position in space, and its number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
     /// The UID of its series.
     pub series: String,
-    /// The position of its first pixel, in millimetres.
-    pub(crate) position: Option<[f64; 3]>,
-    /// The directions of its rows and of its columns.
-    pub(crate) orientation: Option<[f64; 6]>,
+    /// Whether it has several frames.
+    pub has_frames: bool,
+    pub(crate) plane: Plane,
     /// InstanceNumber.
     pub(crate) number: Option<f64>,
 }
@@ -26,8 +45,10 @@ pub struct SliceOrder {
     pub indices: Vec<usize>,
     /// The property that they are ordered by.
     pub by: OrderedBy,
-    /// Two slices at one place, if there are any.
+    /// Two slices at one place, or of one number if there are no places.
     pub same: Option<(usize, usize)>,
+    /// Two slices of different orientations.
+    pub turned: Option<(usize, usize)>,
     /// The number of slices that seem to be missing, and the slices around the first gap.
     pub missing: Option<(usize, (usize, usize))>,
 }
@@ -49,16 +70,18 @@ impl Slice {
     /// The places are along the normal of their planes if they have one in common, or else their
     /// numbers.
     pub fn order_of_volume(slices: &[Self]) -> SliceOrder {
-        let (by, places) = match (along_normal(slices), numbers(slices)) {
-            (Some(places), _) => (OrderedBy::Position, places),
-            (None, Some(numbers)) => (OrderedBy::Number, numbers),
-            (None, None) => (OrderedBy::Nothing, (0..slices.len()).map(|at| at as f64).collect()),
+        let (by, places, turned) = match (Places::of_slices(slices), numbers(slices)) {
+            (Places::AlongNormal(places), _) => (OrderedBy::Position, places, None),
+            (other, Some(numbers)) => (OrderedBy::Number, numbers, other.turned()),
+            (other, None) => {
+                (OrderedBy::Nothing, (0..slices.len()).map(|at| at as f64).collect(), other.turned())
+            }
         };
         let indices = Self::order(slices);
         let steps = indices.windows(2).map(|pair| ((pair[0], pair[1]), places[pair[1]] - places[pair[0]]));
         let steps: Vec<_> = steps.collect();
         let same = steps.iter().find(|(_, step)| *step == 0.0).map(|(pair, _)| *pair);
-        SliceOrder { same, missing: missing(&steps), indices, by }
+        SliceOrder { same, turned, missing: missing(&steps), indices, by }
     }
 
     /// Returns the order of the slices of a series, as indices.
@@ -71,7 +94,7 @@ impl Slice {
         if let Some(numbers) = numbers(slices) {
             order.sort_by(|&one, &other| numbers[one].total_cmp(&numbers[other]));
         }
-        if let Some(places) = along_normal(slices) {
+        if let Places::AlongNormal(places) = Places::of_slices(slices) {
             order.sort_by(|&one, &other| places[one].total_cmp(&places[other]));
         }
         order
@@ -94,22 +117,43 @@ fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
     Some((gaps.iter().map(|(_, count)| count).sum(), gaps.first()?.0))
 }
 
-/// Returns the place of each slice along the normal of all, in steps; `None` unless they share it.
-fn along_normal(slices: &[Slice]) -> Option<Vec<f64>> {
-    let common = slices.first()?.orientation?;
-    let [a, b, c, x, y, z] = common;
-    let normal = [b * z - c * y, c * x - a * z, a * y - b * x];
-    let length = normal.iter().map(|part| part * part).sum::<f64>().sqrt();
-    if length < SAME_DIRECTION {
-        return None;
+impl Places {
+    /// Returns the places of planes.
+    pub(crate) fn of(planes: &[Plane]) -> Self {
+        let Some((first, common)) =
+            planes.iter().enumerate().find_map(|(at, plane)| Some((at, plane.orientation?)))
+        else {
+            return Self::Unknown;
+        };
+        let is_turned = |plane: &Plane| plane.orientation.is_some_and(|own| !is_parallel(own, common));
+        if let Some(other) = planes.iter().position(is_turned) {
+            return Self::Turned(first, other);
+        }
+        let [a, b, c, x, y, z] = common;
+        let normal = [b * z - c * y, c * x - a * z, a * y - b * x];
+        let length = normal.iter().map(|part| part * part).sum::<f64>().sqrt();
+        if length < SAME_DIRECTION {
+            return Self::Unknown;
+        }
+        let places = planes.iter().map(|plane| {
+            plane.orientation?;
+            let along: f64 = plane.position?.iter().zip(normal).map(|(at, part)| at * part / length).sum();
+            Some((along / STEP).round())
+        });
+        places.collect::<Option<_>>().map_or(Self::Unknown, Self::AlongNormal)
     }
-    let places = slices.iter().map(|slice| {
-        let is_parallel =
-            slice.orientation?.iter().zip(common).all(|(own, of_all)| (own - of_all).abs() <= SAME_DIRECTION);
-        let along: f64 = slice.position?.iter().zip(normal).map(|(at, part)| at * part / length).sum();
-        is_parallel.then(|| (along / STEP).round())
-    });
-    places.collect()
+
+    fn of_slices(slices: &[Slice]) -> Self {
+        Self::of(&slices.iter().map(|slice| slice.plane).collect::<Vec<_>>())
+    }
+
+    fn turned(&self) -> Option<(usize, usize)> {
+        if let Self::Turned(one, other) = *self { Some((one, other)) } else { None }
+    }
+}
+
+fn is_parallel(one: [f64; 6], other: [f64; 6]) -> bool {
+    one.iter().zip(other).all(|(one, other)| (one - other).abs() <= SAME_DIRECTION)
 }
 
 #[cfg(test)]
@@ -119,7 +163,7 @@ mod tests {
     const AXIAL: [f64; 6] = [1., 0., 0., 0., 1., 0.];
 
     fn slice(position: Option<[f64; 3]>, orientation: Option<[f64; 6]>, number: Option<f64>) -> Slice {
-        Slice { series: "1.2".to_owned(), position, orientation, number }
+        Slice { series: "1.2".to_owned(), has_frames: false, plane: Plane { position, orientation }, number }
     }
 
     /// Position, orientation and number.
@@ -157,9 +201,11 @@ mod tests {
             Slice::order_of_volume(&slices.collect::<Vec<_>>())
         };
         let whole = of(&[(2.5, 1.), (0., 2.), (5., 9.), (-2.4, 3.)]);
-        let expected =
-            SliceOrder { indices: vec![3, 1, 0, 2], by: OrderedBy::Position, same: None, missing: None };
+        let by = OrderedBy::Position;
+        let expected = SliceOrder { indices: vec![3, 1, 0, 2], by, same: None, turned: None, missing: None };
         assert_eq!(whole, expected);
+        let turned = [slice(None, Some(AXIAL), None), slice(None, Some([1., 0., 0., 0., 0., -1.]), None)];
+        assert_eq!(Slice::order_of_volume(&turned).turned, Some((0, 1)));
         let gaps = of(&[(0., 1.), (1., 2.), (2., 3.), (5., 4.), (6., 5.), (7., 6.), (9., 7.)]);
         assert_eq!(gaps.missing, Some((3, (2, 3))));
         assert_eq!(of(&[(1., 1.), (0., 2.), (1., 3.)]).same, Some((0, 2)));

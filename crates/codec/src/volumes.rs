@@ -27,9 +27,25 @@ pub enum NoVolumes {
     /// The file does not assign each page to a volume.
     #[error("nothing tells of which channel, time and slice each of its pages is")]
     Untold,
-    /// A slice is missing, or two lie at the same place.
-    #[error("a volume of its pages lacks a slice, or has two at the same place")]
+    /// A slice is missing.
+    #[error("a volume of its pages lacks a slice")]
     Incomplete,
+    /// Two slices of a volume lie at the same place.
+    #[error("its pages {} and {} lie at the same place of one volume", one + 1, other + 1)]
+    SamePlace {
+        /// The number of a page, from 0.
+        one: usize,
+        /// The number of another, from 0.
+        other: usize,
+    },
+    /// Slices of a volume lie in planes of different orientations.
+    #[error("its pages {} and {}, of one volume, lie in planes of different orientations", one + 1, other + 1)]
+    Turned {
+        /// The number of a page, from 0.
+        one: usize,
+        /// The number of another, from 0.
+        other: usize,
+    },
     /// No volume has more than one slice.
     #[error("its pages are channels or times without slices")]
     Flat,
@@ -57,8 +73,8 @@ impl Volumes {
         let mut pages = vec![SliceOf { volume: 0, index: 0, of: 0 }; count];
         for (volume, slices) in volumes.iter_mut().enumerate() {
             slices.sort_unstable();
-            if slices.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-                return Err(NoVolumes::Incomplete);
+            if let Some(pair) = slices.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                return Err(NoVolumes::SamePlace { one: pair[0].1, other: pair[1].1 });
             }
             for (index, &(_, page)) in slices.iter().enumerate() {
                 pages[page] = SliceOf { volume, index, of: slices.len() };
@@ -126,7 +142,9 @@ mod tests {
 
     #[test]
     fn what_is_no_volume_says_why() {
-        assert_eq!(Volumes::new([(0, 1), (0, 2), (0, 1)]), Err(NoVolumes::Incomplete));
+        let same = NoVolumes::SamePlace { one: 0, other: 2 };
+        assert_eq!(Volumes::new([(0, 1), (0, 2), (0, 1)]), Err(same));
+        assert_eq!(same.to_string(), "its pages 1 and 3 lie at the same place of one volume");
         assert_eq!(Volumes::new([(0, 0), (1, 0)]), Err(NoVolumes::Flat));
     }
 }

@@ -119,6 +119,8 @@ pub(super) struct DataSet {
     /// All elements, as they are in the file.
     pub(super) bytes: Vec<u8>,
     pub(super) pixels: Option<PixelData>,
+    /// The offset of each frame's functional groups in their element, once these are indexed.
+    pub(super) frame_groups: Vec<usize>,
 }
 
 impl DataSet {
@@ -177,7 +179,15 @@ impl DataSet {
         if encoding.big_endian {
             turn(&mut bytes, DEPTH).ok_or_else(|| malformed("its data elements are damaged"))?;
         }
-        Ok(Self { encoding: Encoding { big_endian: false, ..encoding }, elements, bytes, pixels })
+        let encoding = Encoding { big_endian: false, ..encoding };
+        Ok(Self { encoding, elements, bytes, pixels, frame_groups: Vec::new() })
+    }
+
+    /// Returns the bytes of the elements and of their tables.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        const ELEMENT: usize = 64;
+        let index = self.frame_groups.len() * size_of::<usize>();
+        (self.bytes.len() + ELEMENT * self.elements.len() + index) as u64
     }
 
     /// Returns the bytes of an element's value.

@@ -45,7 +45,7 @@ pub(super) struct Derived<'d> {
     pub(super) form: Form,
     pub(super) is_gray: bool,
     /// Whether the least value is white.
-    pub(super) inverted: bool,
+    pub(super) white_is_least: bool,
     /// Whether samples are values of the source's kind.
     pub(super) keeps_values: bool,
     /// The least and the greatest value that counts.
@@ -82,7 +82,8 @@ impl Derived<'_> {
     /// Returns the elements of the source that stay true.
     fn kept(&self) -> Elements {
         let (set, lost_colours) = (self.set(), self.lost_colours());
-        let truth = Truth { lost_colours, presentation: self.presentation() };
+        let truth =
+            Truth { lost_colours, presentation: self.presentation(), keeps_values: self.keeps_values };
         let mut elements = Elements::new(set.encoding);
         let is_resonance = set.text(tags::SOP_CLASS) == Some(ENHANCED_RESONANCE);
         for (&tag, element) in &set.elements {
@@ -113,7 +114,7 @@ impl Derived<'_> {
     /// Describes the pixels.
     fn describe(&self, elements: &mut Elements) {
         let Self { form, is_gray, .. } = *self;
-        let photometric: &[u8] = match (is_gray, self.inverted) {
+        let photometric: &[u8] = match (is_gray, self.white_is_least) {
             (true, true) => b"MONOCHROME1",
             (true, false) => b"MONOCHROME2",
             (false, _) => b"RGB",

@@ -1,6 +1,7 @@
 //! The description of a data set's pixels (PS3.3, C.7.6.3), checked.
 
 use super::dataset::{DataSet, PixelData};
+use super::items::Scope;
 use super::palette::Palette;
 use super::transfer::Compression;
 use super::{malformed, tags, unsupported};
@@ -111,7 +112,33 @@ impl Description {
             swapped: big_endian && (allocated > 8 || pixels.kind == Some(*b"OW")),
         };
         description.check()?;
+        description.refuse_tiles(set)?;
         Ok(description)
+    }
+
+    /// Refuses frames that are tiles of one picture (PS3.3, C.7.6.17.3), such as a slide under a
+    /// microscope: each would be equalized by itself, and seams would show.
+    fn refuse_tiles(&self, set: &DataSet) -> Result<(), CodecError> {
+        let [width, height] = tags::TOTAL_MATRIX
+            .map(|tag| Scope::Whole(set).find(tag).and_then(|size| size.longs().first().copied()));
+        let is_tiled = match width.zip(height) {
+            Some((width, height)) => width > self.width || height > self.height,
+            None => {
+                let organization = set.text(tags::ORGANIZATION_TYPE);
+                self.frames > 1 && matches!(organization, Some("TILED_FULL" | "TILED_SPARSE"))
+            }
+        };
+        if !is_tiled {
+            return Ok(());
+        }
+        let whole =
+            width.zip(height).map_or(String::new(), |(width, height)| format!(" of {width}x{height} pixels"));
+        Err(unsupported(
+            format!(
+                "a slide in DICOM, whose frames are tiles of one picture{whole} and would be equalized one by one,"
+            ),
+            "write it as one TIFF first, as in `vips openslideload IN.dcm 'OUT.tif[tile,pyramid,bigtiff]'` (libvips with OpenSlide 4)",
+        ))
     }
 
     /// Refuses combinations that no program writes, or that no rule defines.
@@ -158,7 +185,7 @@ impl Description {
         self.samples == 1 && self.palette.is_none()
     }
 
-    /// Returns the form of samples that are not levels.
+    /// Returns the form of samples that are not levels, of which the least is black.
     ///
     /// All bits of bytes, and of colours, are levels.
     pub(super) fn form(&self) -> Option<Form> {
@@ -181,7 +208,6 @@ impl Description {
             return None;
         }
         Some(Form {
-            inverted: self.is_inverted(),
             no_data: self.padding,
             // Longer samples are not stored as so many levels.
             stated: (self.float.is_none() && self.stored <= 16).then(|| 1 << self.stored),
@@ -194,7 +220,7 @@ impl Description {
         !self.allocated.is_multiple_of(8)
     }
 
-    /// Returns whether the least value is white.
+    /// Returns whether the least value is white, after any modality transformation.
     pub(super) fn is_inverted(&self) -> bool {
         self.photometric == Photometric::Monochrome1
     }
@@ -306,4 +332,29 @@ fn padding(set: &DataSet, pixels: Tag, signed: bool) -> Option<NoData> {
     });
     let value = value?;
     Some(NoData::between(value, limit.unwrap_or(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Made;
+    use super::tags;
+
+    #[test]
+    fn frames_that_are_tiles_of_one_picture_are_refused() {
+        let tiles = |frames: usize| Made::new([2, 2], &vec![5; 4 * frames]);
+        let matrix = |made: Made, width: u32, height: u32| {
+            let [columns, rows] = tags::TOTAL_MATRIX;
+            made.with(columns, b"UL", &width.to_le_bytes()).with(rows, b"UL", &height.to_le_bytes())
+        };
+        let organized = |made: Made, kind: &str| made.with(tags::ORGANIZATION_TYPE, b"CS", kind.as_bytes());
+        for refused in [matrix(tiles(4), 4, 4), matrix(tiles(1), 2, 3), organized(tiles(4), "TILED_SPARSE")] {
+            let error = refused.known().unwrap_err().to_string();
+            assert!(error.starts_with("a slide in DICOM, whose frames are tiles of one picture"), "{error}");
+            assert!(error.contains("; write it as one TIFF first, as in `vips openslideload"), "{error}");
+        }
+        // A label or overview is one frame; several may be planes of focus.
+        for read in [matrix(tiles(1), 2, 2), matrix(tiles(3), 2, 2), organized(tiles(4), "3D"), tiles(4)] {
+            assert!(read.known().is_ok());
+        }
+    }
 }

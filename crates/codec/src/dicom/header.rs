@@ -22,6 +22,9 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// Bytes of the header of an item.
+    pub(super) const ITEM_BYTES: usize = 8;
+
     /// Reads the header at an offset.
     pub(super) fn read(data: &mut impl Bytes, at: u64, encoding: Encoding) -> io::Result<Self> {
         let at = usize::try_from(at).map_err(|_| ErrorKind::UnexpectedEof)?;

@@ -48,6 +48,11 @@ impl<'s> Scope<'s> {
         self.find(tag)?.numbers().next()
     }
 
+    /// Returns numbers that are written as text, if there are exactly `N`.
+    pub(super) fn coordinates<const N: usize>(self, tag: Tag) -> Option<[f64; N]> {
+        self.find(tag)?.numbers().collect::<Vec<_>>().try_into().ok()
+    }
+
     pub(super) fn text(self, tag: Tag) -> Option<&'s str> {
         let text = str::from_utf8(self.find(tag)?.value).ok()?;
         Some(text.trim_matches([' ', '\0'])).filter(|text| !text.is_empty())
@@ -76,6 +81,27 @@ impl<'s> Found<'s> {
     /// Returns tags.
     pub(super) fn tags(self) -> Vec<Tag> {
         self.value.as_chunks().0.iter().map(|tag| self.encoding.tag(*tag)).collect()
+    }
+
+    /// Returns the offsets of the first items of a sequence, `most` of them at most.
+    pub(super) fn item_offsets(self, most: usize) -> Vec<usize> {
+        let encoding = inside(self.kind, self.encoding);
+        let (mut data, mut at) = (self.value, 0);
+        let mut offsets = Vec::with_capacity(most);
+        while offsets.len() < most
+            && let Some((_, end)) = next_item(&mut data, at, encoding)
+        {
+            offsets.push(at);
+            at = end;
+        }
+        offsets
+    }
+
+    /// Returns the item of a sequence at one of its [offsets](Self::item_offsets).
+    pub(super) fn item_at(self, offset: usize) -> Option<Scope<'s>> {
+        let (mut data, encoding) = (self.value, inside(self.kind, self.encoding));
+        let (content, _) = next_item(&mut data, offset, encoding)?;
+        Some(Scope::Item(self.value.get(content)?, encoding))
     }
 
     /// Returns the items of a sequence.

@@ -30,6 +30,8 @@ pub(super) struct Truth {
     pub(super) lost_colours: bool,
     /// PixelPresentation, where it is stated.
     pub(super) presentation: &'static [u8],
+    /// Whether samples are values of the source's kind, and are rescaled as those are.
+    pub(super) keeps_values: bool,
 }
 
 /// The fate of an element in the new file.
@@ -167,6 +169,12 @@ impl Item {
                 self.has_type = true;
                 Fate::Becomes(tags::UNSPECIFIED.to_vec())
             }
+            tags::RESCALE_SLOPE if self.about == About::Rescaling && !self.truth.keeps_values => {
+                Fate::Becomes(b"1".to_vec())
+            }
+            tags::RESCALE_INTERCEPT if self.about == About::Rescaling && !self.truth.keeps_values => {
+                Fate::Becomes(b"0".to_vec())
+            }
             tags::ICC | tags::COLOR_SPACE if self.about == About::Optics && self.truth.lost_colours => {
                 Fate::LeftOut
             }
@@ -200,7 +208,7 @@ pub(super) fn derived(kind: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const TRUTH: Truth = Truth { lost_colours: false, presentation: b"MONOCHROME" };
+    const TRUTH: Truth = Truth { lost_colours: false, presentation: b"MONOCHROME", keeps_values: true };
     const EXPLICIT: Encoding = Encoding::EXPLICIT;
     const OTHER: &[u8] = b"\x28\0\x45\x90SQ\0\0\x08\0\0\0\xfe\xff\0\xe0\0\0\0\0";
     const WINDOW: &[u8] =
@@ -255,6 +263,12 @@ mod tests {
             let has = |part: &[u8]| found.windows(part.len()).any(|window| window == part);
             assert!(has(b"DERIVED\\PRIMARY") && has(b"MONOCHROME") && !has(b"COLOR"));
             assert!(has(&element(EXPLICIT, tags::RESCALE_TYPE, b"LO", b"US")) && has(&slope) && !has(b"HU"));
+            let levels = Truth { keeps_values: false, ..TRUTH };
+            let Fate::Becomes(found) = fate(GROUPS[1], Some(*b"SQ"), &groups, EXPLICIT, levels) else {
+                panic!("they change")
+            };
+            let line = element(EXPLICIT, tags::RESCALE_SLOPE, b"DS", b"1");
+            assert!(found.windows(line.len()).any(|window| window == line));
         }
     }
 

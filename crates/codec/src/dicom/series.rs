@@ -8,8 +8,8 @@ use super::items::Scope;
 use super::transfer::Transfer;
 use super::{encoding, meta, start, tags};
 use crate::budget::Budget;
-use crate::elements::Tag;
 use crate::reader::Reader;
+use crate::slice::Plane;
 use crate::{CodecError, Limits, Object, Slice};
 
 /// Returns the place of a file in a series, as a slice.
@@ -39,13 +39,11 @@ fn position_of(set: &DataSet) -> Option<Slice> {
     }
     Some(Slice {
         series: set.text(tags::SERIES_INSTANCE)?.to_owned(),
-        position: coordinates(set, tags::POSITION),
-        orientation: coordinates(set, tags::ORIENTATION),
+        has_frames: set.text(tags::FRAMES).is_some_and(|frames| frames.parse::<u32>().is_ok_and(|n| n > 1)),
+        plane: Plane {
+            position: Scope::Whole(set).coordinates(tags::POSITION),
+            orientation: Scope::Whole(set).coordinates(tags::ORIENTATION),
+        },
         number: Scope::Whole(set).number(tags::INSTANCE_NUMBER),
     })
-}
-
-/// Returns the numbers of an element that has exactly `N`.
-fn coordinates<const N: usize>(set: &DataSet, tag: Tag) -> Option<[f64; N]> {
-    Scope::Whole(set).find(tag)?.numbers().collect::<Vec<_>>().try_into().ok()
 }

@@ -4,6 +4,7 @@
 
 use super::dataset::DataSet;
 use super::description::Description;
+use super::groups::scope_of;
 use super::items::Scope;
 use super::pixels::Frame;
 use super::{CONVERT, malformed, tags, unsupported};
@@ -21,13 +22,6 @@ const TABLE_DESCRIPTOR: u32 = 0x0028_3002;
 const TABLE_DATA: u32 = 0x0028_3006;
 const WINDOW_FUNCTION: u32 = 0x0028_1056;
 
-/// The scope with a group of a frame: its own groups, those of all frames, or the data set.
-fn scope_of(set: &DataSet, frame: u32, group: u32) -> Scope<'_> {
-    let whole = Scope::Whole(set);
-    let own = whole.find(tags::FRAME_GROUPS).and_then(|groups| groups.item(frame as usize)?.item(group));
-    own.or_else(|| whole.item(tags::SHARED_GROUPS)?.item(group)).unwrap_or(whole)
-}
-
 /// A line from stored values to others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rescale {
@@ -36,6 +30,8 @@ pub(super) struct Rescale {
 }
 
 impl Rescale {
+    const IDENTITY: Self = Self { slope: 1.0, intercept: 0.0 };
+
     /// Returns that of a frame, if it states one.
     pub(super) fn of(set: &DataSet, frame: u32) -> Option<Self> {
         let scope = scope_of(set, frame, FRAME_RESCALING);
@@ -54,7 +50,7 @@ impl Rescale {
     /// Returns the stored values of two values in a unit, the lesser one first.
     ///
     /// # Errors
-    /// If a frame's values are not rescaled to that unit.
+    /// If a frame's values are not rescaled to that unit, or by a table.
     pub(super) fn stored(
         set: &DataSet,
         frame: u32,
@@ -67,11 +63,22 @@ impl Rescale {
                 stated.map_or(set.text(tags::MODALITY) == Some("CT"), |stated| stated == "HU")
             }
             Unit::Activity => set.text(tags::UNITS) == Some("BQML"),
+            Unit::Rescaled => true,
         };
-        let Some(Self { slope, intercept }) = Self::of(set, frame).filter(|_| is_right) else {
+        if Scope::Whole(set).item(MODALITY_TABLES).is_some() {
             return Err(unsupported(
-                format!("--range in {} for a DICOM file whose values are none", unit.suffix()),
+                format!("--range in {} for a DICOM file whose values are rescaled by a table", unit.suffix()),
                 "give it in stored values, as in --range 0..4095",
+            ));
+        }
+        let line = Self::of(set, frame).or((unit == Unit::Rescaled).then_some(Self::IDENTITY));
+        let Some(Self { slope, intercept }) = line.filter(|_| is_right) else {
+            return Err(unsupported(
+                format!(
+                    "--range in {} for a DICOM file whose values have another unit, or no slope",
+                    unit.suffix()
+                ),
+                "give it in rescaled values, as in --range 0..4095rescaled",
             ));
         };
         let [one, other] = ends.map(|value| (value - intercept) / slope);
@@ -118,6 +125,23 @@ impl Table {
     }
 }
 
+/// Returns the modality table, if there is one; `Some(None)` if it is damaged.
+fn modality_table(set: &DataSet, description: &Description) -> Option<Option<Table>> {
+    Some(Table::read(Scope::Whole(set).item(MODALITY_TABLES)?, description.signed))
+}
+
+/// Returns whether gray values go through a modality table that ends below its beginning.
+pub(super) fn has_falling_table(set: &DataSet, description: &Description) -> bool {
+    let table = modality_table(set, description).flatten().filter(|_| description.is_gray());
+    table.is_some_and(|table| table.entries.last() < table.entries.first())
+}
+
+/// Returns whether a frame's gray values are rescaled by a negative slope, and not by a table.
+pub(super) fn has_falling_line(set: &DataSet, description: &Description, frame: u32) -> bool {
+    let has_table = Scope::Whole(set).item(MODALITY_TABLES).is_some();
+    description.is_gray() && !has_table && Rescale::of(set, frame).is_some_and(|line| line.slope < 0.0)
+}
+
 /// The step from stored values to rescaled ones.
 #[derive(Debug)]
 enum Modality {
@@ -156,12 +180,9 @@ impl Shown {
         frame: u32,
         window: Window,
     ) -> Result<Option<Self>, CodecError> {
-        let modality = match Scope::Whole(set).item(MODALITY_TABLES) {
-            Some(item) => Modality::Table(Table::read(item, description.signed).ok_or_else(damaged)?),
-            None => {
-                let same = Rescale { slope: 1.0, intercept: 0.0 };
-                Modality::Line(Rescale::of(set, frame).unwrap_or(same))
-            }
+        let modality = match modality_table(set, description) {
+            Some(table) => Modality::Table(table.ok_or_else(damaged)?),
+            None => Modality::Line(Rescale::of(set, frame).unwrap_or(Rescale::IDENTITY)),
         };
         let scope = scope_of(set, frame, FRAME_WINDOWS);
         let (wanted, uses_tables) = match window {
@@ -313,7 +334,78 @@ impl Rows for ShownRows<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Seek;
+
+    use super::super::tests::{Made, decode, group, inner, slot_of};
     use super::*;
+    use crate::{Cores, Target};
+
+    /// Returns the levels and the colours of a file that is written with the levels of a file made.
+    fn written(made: &Made) -> (Vec<u16>, String) {
+        let target = &Target::AS_STORED;
+        let (decoded, levels) = made.decoded(target).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        let (mut slot, mut scratch) = (slot_of(&levels), Vec::new());
+        crate::encode(&decoded, &mut slot, target, &mut scratch, &Cores::none(), &mut file).unwrap();
+        file.rewind().unwrap();
+        let (decoded, levels) = decode(&mut file, target).unwrap();
+        let crate::Native::Dicom(native) = &decoded.native else { panic!("it is DICOM") };
+        (levels, native.known.set.text(tags::PHOTOMETRIC).unwrap().to_owned())
+    }
+
+    #[test]
+    fn what_falls_on_the_way_to_brightness_is_turned_around() {
+        let table = [
+            inner(TABLE_DESCRIPTOR, b"US", &[2, 0, 0, 0, 8, 0]),
+            inner(TABLE_DATA, b"US", &[200, 0, 100, 0]),
+        ];
+        for (photometric, slope, has_table, is_turned) in [
+            ("MONOCHROME2", "10", false, false),
+            ("MONOCHROME1", "10", false, true),
+            ("MONOCHROME2", "-10", false, true),
+            ("MONOCHROME1", "-0.5", false, false),
+            ("MONOCHROME2", "", true, true),
+            ("MONOCHROME1", "", true, false),
+        ] {
+            let mut made =
+                Made::new([2, 2], &[0, 1, 2, 3]).with(tags::PHOTOMETRIC, b"CS", photometric.as_bytes());
+            if has_table {
+                made = made.with_items(MODALITY_TABLES, [table.concat()]);
+            } else {
+                let of_frame = group(FRAME_RESCALING, &inner(tags::RESCALE_SLOPE, b"DS", slope.as_bytes()));
+                made = made.with_items(tags::SHARED_GROUPS, [of_frame]);
+            }
+            let (_, levels) = made.decoded(&Target::AS_STORED).unwrap();
+            let name = format!("{photometric} {slope} {has_table}");
+            assert_eq!(levels.first() > levels.last(), is_turned, "{name}: {levels:?}");
+            // Samples stay, and are shown as before: without the table, by their colours.
+            let (again, kind) = written(&made);
+            assert_eq!(again, levels, "{name}");
+            let turned = if has_table { is_turned } else { photometric == "MONOCHROME1" };
+            assert_eq!(kind, if turned { "MONOCHROME1" } else { "MONOCHROME2" }, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_range_in_rescaled_values_is_of_any_modality() {
+        let levels = |slope: Option<&str>, range: &str| {
+            let made = Made::new([2, 1], &[0, 100]);
+            let made = match slope {
+                Some(slope) => made.with(tags::RESCALE_SLOPE, b"DS", slope.as_bytes()),
+                None => made,
+            };
+            let target = Target { range: Some(range.parse().unwrap()), ..Target::AS_STORED };
+            let (decoded, levels) = made.decoded(&target)?;
+            Ok::<_, CodecError>((levels, decoded.rescale()))
+        };
+        // Levels stand for values, so that other slopes are no obstacle.
+        assert_eq!(levels(Some("2"), "0..200rescaled").unwrap(), (vec![0, 65_535], None));
+        assert_eq!(levels(Some("1"), "0..200rescaled").unwrap(), (vec![0, 32_768], None));
+        assert_eq!(levels(None, "0..200rescaled").unwrap(), (vec![0, 32_768], None));
+        assert_eq!(levels(Some("2"), "0..200").unwrap(), (vec![0, 32_768], Some([2.0, 0.0])));
+        let error = levels(Some("2"), "0..200hu").unwrap_err().to_string();
+        assert!(error.ends_with("as in --range 0..4095rescaled"), "{error}");
+    }
 
     #[test]
     fn windows_are_those_of_the_standard() {

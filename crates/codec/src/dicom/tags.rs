@@ -38,6 +38,10 @@ pub(super) const POSITION: Tag = 0x0020_0032;
 pub(super) const ORIENTATION: Tag = 0x0020_0037;
 /// The UID that the parts of one long file share.
 pub(super) const CONCATENATION: Tag = 0x0020_9161;
+/// The way in which frames are organized, such as tiles of one picture.
+pub(super) const ORGANIZATION_TYPE: Tag = 0x0020_9311;
+/// The columns and rows of the picture that frames are tiles of.
+pub(super) const TOTAL_MATRIX: [Tag; 2] = [0x0048_0006, 0x0048_0007];
 /// The properties that all frames have in common, and those of each.
 pub(super) const SHARED_GROUPS: Tag = 0x5200_9229;
 pub(super) const FRAME_GROUPS: Tag = 0x5200_9230;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::hash::Hasher;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::Hasher128;
 
@@ -43,7 +43,9 @@ struct Ready<'d> {
     layout: Layout,
     mapped: Option<&'d Mapped>,
     form: Form,
-    /// Whether the least value is white.
+    /// Whether the least value is white, as the file will state.
+    white_is_least: bool,
+    /// Whether the samples are the levels in reverse order, where they are not mapped.
     inverted: bool,
     /// Whether samples are values of the source's kind.
     keeps_values: bool,
@@ -62,9 +64,11 @@ impl<'d> Ready<'d> {
         let is_gray = layout.pixel.colour_channels() == 1;
         let row = u64::from(layout.width) * layout.pixel_bytes() as u64;
         let row = mapped.map_or(row, |mapped| mapped.form().row_bytes(&layout));
-        let inverted = is_gray && known.description.is_inverted();
+        let white_is_least = is_gray && known.white_is_least;
         let keeps_values = !native.is_shown && (mapped.is_some() || known.description.form().is_none());
-        Ok(Self { known, layout, mapped, form, inverted, keeps_values, row, derivation: target.derivation })
+        let inverted = if keeps_values { is_gray && native.inverted } else { white_is_least };
+        let derivation = target.derivation;
+        Ok(Self { known, layout, mapped, form, white_is_least, inverted, keeps_values, row, derivation })
     }
 
     /// Returns the bytes of the samples.
@@ -112,7 +116,7 @@ impl<'d> Ready<'d> {
             source: self.known,
             form: self.form,
             is_gray: self.layout.pixel.colour_channels() == 1,
-            inverted: self.inverted,
+            white_is_least: self.white_is_least,
             keeps_values: self.keeps_values,
             range: facts.range,
             frames,
@@ -217,6 +221,8 @@ pub(crate) struct Writer {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The offset of the samples, once it is known: elements may be long, and describe each frame.
+    start: Option<u64>,
     facts: Facts,
     written: usize,
 }
@@ -239,15 +245,14 @@ impl Writer {
         let ready = Ready::new(decoded, target)?;
         let pixels = pixels_of(&decoded.layout, slot);
         let facts = ready.facts(pixels);
-        // Their length does not depend on their values.
-        let start = ready.around(&Facts::default(), self.count as u64)?.0.len() as u64;
+        let start = self.start(&ready)?;
         let mut at = start + index as u64 * ready.bytes();
         ready.write_samples(pixels, cores, |samples| {
             out.write_all_at(samples, at)?;
             at += samples.len() as u64;
             Ok(())
         })?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.facts.join(index as u32, &facts);
         state.written += 1;
         if state.written < self.count {
@@ -261,6 +266,22 @@ impl Writer {
         out.write_all_at(&head, 0)?;
         out.write_all_at(&behind, end)?;
         Ok(Some(end + behind.len() as u64))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the offset of the samples: the length of the elements before them, which does not
+    /// depend on their values.
+    fn start(&self, ready: &Ready<'_>) -> Result<u64, CodecError> {
+        let mut state = self.state();
+        if let Some(start) = state.start {
+            return Ok(start);
+        }
+        let start = ready.around(&Facts::default(), self.count as u64)?.0.len() as u64;
+        state.start = Some(start);
+        Ok(start)
     }
 }
 
