@@ -88,6 +88,8 @@ impl Page {
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--window-size=1000,900",
+            // Names for pages of several sites, all of them here.
+            "--host-resolver-rules=MAP *.example 127.0.0.1",
         ];
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": arguments}}}});
         let session = driver.ask("", &wanted)["sessionId"].as_str().expect("a browser").to_owned();

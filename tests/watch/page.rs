@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
+use std::thread;
 
 use serde_json::json;
 
@@ -238,6 +239,42 @@ fn the_page_is_asked_by_no_name_but_its_own() {
     place.run("status out").exits(0).prints("process ");
     assert_eq!(service.stop(), Some(0));
     place.run("in --out out --listen-name a").exits(2).says("--listen-name has no effect without");
+}
+
+/// Serves one page to a browser, until the test ends; returns its port.
+fn serve(html: String) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close", html.len());
+            let _ = write!(stream, "{head}\r\nContent-Type: text/html\r\n\r\n{html}");
+        }
+    });
+    port
+}
+
+#[test]
+fn no_page_of_another_site_shows_a_preview() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0 --listen-name scans.example");
+    wait("the output", || place.path("out/a.pgm").exists());
+    // Over plain HTTP, and by names that are not localhost, a browser does not say which site asks.
+    let own = format!("http://scans.example:{}", address(&service).port());
+    with_page(&own, |page| {
+        page.wait("[...document.querySelectorAll('#latest img')].filter(image => image.naturalWidth > 0).length == 2");
+    });
+    let port = serve(format!(
+        "<p id=state>running</p><img src='{own}/pictures/1/before.png' \
+         onload=\"document.title = 'shown'\" onerror=\"document.title = 'kept out'\">"
+    ));
+    with_page(&format!("http://other.example:{port}"), |page| {
+        page.wait("document.title != ''");
+        assert_eq!(page.evaluate("document.title"), json!("kept out"));
+    });
+    assert_eq!(service.stop(), Some(0));
 }
 
 #[test]
