@@ -6,6 +6,7 @@ mod lasting;
 mod leftovers;
 pub(crate) mod notes;
 mod published;
+mod replaced;
 mod stream;
 mod temporary;
 mod unpublished;
@@ -30,6 +31,7 @@ pub use image_upload::ImageUpload;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 use leftovers::{affixes, lasting_name};
 pub use published::Published;
+pub use replaced::Replaces;
 pub use stream::{Pending, Stream};
 use temporary::Kind;
 pub(crate) use temporary::Temporary;
@@ -157,7 +159,7 @@ impl Publisher {
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
-        let hidden = Hidden { publisher: self, root, temporary, output, replaces: true };
+        let hidden = Hidden { publisher: self, root, temporary, output, replaces: Replaces::Any };
         Ok(Unpublished::new(hidden, file))
     }
 
@@ -198,6 +200,11 @@ impl PublishError {
     /// Returns whether the disk is full: every other output will fail too until there is space.
     fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    /// Returns whether another file is in the place of the output and stays there.
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
     /// Returns whether every other output would fail too until this has passed: no space, or no
@@ -322,7 +329,7 @@ mod tests {
         let publish = || {
             let mut unpublished = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
             unpublished.file().write_all(b"new").unwrap();
-            unpublished.replace_nothing();
+            unpublished.replace(Replaces::Nothing);
             unpublished.publish()
         };
         assert_eq!(publish().unwrap(), 3);

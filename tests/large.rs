@@ -54,7 +54,7 @@ fn tiff_of(layout: &Layout, kind: (u32, u32), bytes: &[u8], cut: Cut, coding: St
 }
 
 /// Adds a page to a file of such pages, which may be a header alone.
-fn with_page(
+pub(crate) fn with_page(
     mut file: Vec<u8>,
     layout: &Layout,
     (bits, format): (u32, u32),

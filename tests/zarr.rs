@@ -189,6 +189,17 @@ fn an_image_is_done_again_when_any_of_it_changed_and_takes_the_place_of_its_outp
     place.file("in/a.zarr/0/0/0/0", vec![200; 256]);
     place.run("in --out out --devices cpu").exits(0).says("Done: 1 picture");
     assert_ne!(place.read("out/a.zarr/0/0/0/0"), image.equalized().chunks()[0].1);
+    // A chunk that is written in place while another has a later time.
+    let write = |name: &str, level: u8, seconds: u64| {
+        place.file(name, vec![level; 256]);
+        let time = SystemTime::now() + Duration::from_secs(seconds);
+        fs::File::options().append(true).open(place.path(name)).unwrap().set_modified(time).unwrap();
+    };
+    write("in/a.zarr/0/0/2/2", 100, 3600);
+    place.run("in --out out --devices cpu").exits(0).says("Done: 1 picture");
+    write("in/a.zarr/0/0/1/1", 7, 0);
+    place.run("in --out out --devices cpu").exits(0).says("Done: 1 picture");
+    place.run("in --out out --devices cpu").exits(0).says("1 already done");
     assert_eq!(place.tree("out").iter().filter(|name| name.contains(".histeqd")).count(), 0);
     // A folder that is no image is foreign, and stays.
     place.file("other/a.zarr/precious", "kept");
@@ -237,6 +248,33 @@ fn what_cannot_be_done_is_refused_with_a_remedy_and_leaves_nothing() {
     Image::of([1, 1100, 1000], [1100, 1000]).write(&place, "large");
     place.run("large --out out --devices cpu --memory 1MiB").exits(1).says("raise --memory");
     assert_eq!(place.tree("out"), Vec::<String>::new());
+}
+
+#[test]
+fn what_takes_more_memory_than_there_is_is_refused_before_it_does() {
+    let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
+    image.write(&place, "in/a.zarr");
+    let with_channels = |count: u32| {
+        for array in ["0", "1"] {
+            let name = format!("in/a.zarr/{array}/.zarray");
+            let about = String::from_utf8(place.read(&name)).unwrap();
+            let (before, after) = about.split_once("\"shape\": [").unwrap();
+            let (_, after) = after.split_once(',').unwrap();
+            place.file(&name, format!("{before}\"shape\": [{count},{after}"));
+        }
+    };
+    let run = |memory: &str| place.run(&format!("in --out out --devices cpu --memory {memory}"));
+    with_channels(1_000_000);
+    run("1GiB").exits(1).says("more than 65536 channels");
+    with_channels(20_000);
+    run("16MiB").exits(1).says("tables of levels for 20000 channels").says("--memory");
+    with_channels(2);
+    run("16MiB").exits(0);
+    let attributes = ATTRIBUTES.replace("PATH", "1");
+    let rest = attributes.strip_prefix('{').unwrap();
+    place.file("in/a.zarr/.zattrs", format!("{{\"x\": [{}0], {rest}", "0, ".repeat(400_000)));
+    run("16MiB").exits(1).says("metadata in .zattrs").says("--memory");
+    run("256MiB").exits(0);
 }
 
 /// Puts a link in the place of a file.

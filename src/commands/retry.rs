@@ -12,8 +12,10 @@ use crate::selection::{Links, Selection};
 
 /// The longest pattern, in bytes: that of a path.
 const LONGEST_PATTERN: usize = 4096;
-/// The most wildcards in the globs together: each costs time and memory.
+/// The most wildcards and alternatives in the globs together: each costs time and memory.
 const MOST_WILDCARDS: usize = 1000;
+/// The most bytes of the globs together: characters cost memory too, as case does not matter.
+const LONGEST_GLOBS: usize = 64 << 10;
 
 /// A selection of failed pictures.
 #[derive(Debug)]
@@ -36,7 +38,12 @@ impl Wanted {
         let globs: Vec<_> = patterns.iter().filter(|pattern| wildcards(pattern) > 0).cloned().collect();
         if globs.iter().map(|glob| wildcards(glob)).sum::<usize>() > MOST_WILDCARDS {
             return Err(format!(
-                "the patterns have more than {MOST_WILDCARDS} wildcards; name fewer at a time"
+                "the patterns have more than {MOST_WILDCARDS} wildcards and alternatives; name fewer at a time"
+            ));
+        }
+        if globs.iter().map(String::len).sum::<usize>() > LONGEST_GLOBS {
+            return Err(format!(
+                "the patterns with wildcards have more than {LONGEST_GLOBS} bytes; name fewer at a time"
             ));
         }
         let globs =
@@ -58,9 +65,10 @@ fn ends(path: &Path) -> impl Iterator<Item = PathBuf> {
     (0..parts.len()).map(move |first| parts[first..].iter().collect())
 }
 
-/// Counts the characters of a pattern that are special in globs.
+/// Counts the characters of a pattern that are special in globs, and the alternatives.
 fn wildcards(pattern: &str) -> usize {
-    pattern.bytes().filter(|byte| b"*?[{\\".contains(byte)).count()
+    let special: &[u8] = if pattern.contains('{') { b"*?[{\\," } else { b"*?[\\" };
+    pattern.bytes().filter(|byte| special.contains(byte)).count()
 }
 
 /// Has the running service, or the next one, take up the pictures again. Returns the message for
@@ -138,6 +146,10 @@ mod tests {
     fn patterns_that_would_take_long_are_refused() {
         assert!(Wanted::new(&["*".repeat(900_000)]).unwrap_err().contains("longer than"));
         assert!(Wanted::new(&vec!["*?".to_owned(); 600]).unwrap_err().contains("wildcards"));
+        let alternatives = format!("{{{}}}", "a,".repeat(600));
+        assert!(Wanted::new(std::slice::from_ref(&alternatives)).is_ok());
+        assert!(Wanted::new(&[alternatives.clone(), alternatives]).unwrap_err().contains("alternatives"));
+        assert!(Wanted::new(&vec![format!("*{}", "a".repeat(4000)); 20]).unwrap_err().contains("bytes"));
         let names: Vec<_> = (0..100_000).map(|number| format!("in/{number}.png")).collect();
         assert!(Wanted::new(&names).unwrap().has(Path::new("/srv/in/7.png")));
     }

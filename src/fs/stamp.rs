@@ -2,6 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,9 +17,9 @@ pub struct Stamp {
     /// Length in bytes.
     pub size: u64,
     /// Time of the last change of the content, in nanoseconds since 1970. For an object with an
-    /// ETag, a number derived from that.
+    /// ETag, a number derived from that; for a folder, [`Tree::digest`].
     pub mtime_ns: i64,
-    /// The inode number, or 0 where inode numbers do not last.
+    /// The inode number, or 0 where inode numbers do not last, and for a folder.
     pub inode: u64,
 }
 
@@ -36,11 +37,10 @@ impl Stamp {
     /// # Errors
     /// When a part of the tree cannot be examined.
     pub(crate) fn at(path: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
-        let own = Self::of(metadata, lasting_inodes);
-        if !metadata.is_dir() {
-            return Ok(own);
+        if metadata.is_dir() {
+            return Ok(Tree::of(path)?.stamp());
         }
-        Tree::of(path).map(|Tree { bytes, mtime_ns, .. }| Self { size: bytes, mtime_ns, ..own })
+        Ok(Self::of(metadata, lasting_inodes))
     }
 
     /// Returns the stamp of an object.
@@ -51,8 +51,7 @@ impl Stamp {
 
     /// Returns when the content changed last.
     pub(crate) fn modified(&self) -> SystemTime {
-        let since_1970 = Duration::from_nanos(self.mtime_ns.unsigned_abs());
-        if self.mtime_ns < 0 { UNIX_EPOCH - since_1970 } else { UNIX_EPOCH + since_1970 }
+        time_of(self.mtime_ns)
     }
 
     /// Returns whether the file at `path` is still in this state.
@@ -67,11 +66,20 @@ impl Stamp {
     }
 }
 
-/// Totals of the tree below a folder, itself included.
+/// The state of the tree below a folder, itself included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     /// The bytes of all files.
     pub(crate) bytes: u64,
+    /// A digest of the path, the length and the modification time of each file.
+    ///
+    /// The latest time alone would not show a file that was written in place while another has a
+    /// later time. Folders do not count: a copy of the tree has other times for them.
+    pub(crate) digest: i64,
+    /// A digest of the path and the ctime of each file.
+    ///
+    /// It shows writers that set the time back, but also copies and new permissions.
+    pub(crate) changes: i64,
     /// The last time that a part was written to.
     pub(crate) mtime_ns: i64,
     /// The last time that the inode of a part changed.
@@ -89,16 +97,39 @@ impl Tree {
             let entry = entry?;
             // The folder may be reached through a link.
             let metadata = if entry.depth() == 0 { folder.metadata()? } else { entry.metadata()? };
-            tree.add(&metadata);
+            let below = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+            tree.add(below.as_os_str().as_bytes(), &metadata);
         }
         Ok(tree)
     }
 
-    fn add(&mut self, metadata: &Metadata) {
+    fn add(&mut self, path: &[u8], metadata: &Metadata) {
+        let (mtime, ctime) = (mtime_ns(metadata), ctime_ns(metadata));
+        self.mtime_ns = self.mtime_ns.max(mtime);
+        self.ctime_ns = self.ctime_ns.max(ctime);
+        if metadata.is_dir() {
+            return;
+        }
+        // Sums, as files are listed in any order.
+        let digest = |numbers: &[i64]| {
+            let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
+            Digest::of(&numbers.chain(path.iter().copied()).collect::<Vec<_>>()).number()
+        };
         self.bytes += if metadata.is_file() { metadata.len() } else { 0 };
-        self.mtime_ns = self.mtime_ns.max(mtime_ns(metadata));
-        self.ctime_ns = self.ctime_ns.max(ctime_ns(metadata));
+        self.digest = self.digest.wrapping_add(digest(&[metadata.len().cast_signed(), mtime]));
+        self.changes = self.changes.wrapping_add(digest(&[ctime]));
     }
+
+    /// Returns the stamp of the folder.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { size: self.bytes, mtime_ns: self.digest, inode: 0 }
+    }
+}
+
+/// Returns a time that is given in nanoseconds since 1970.
+pub(crate) fn time_of(ns: i64) -> SystemTime {
+    let since_1970 = Duration::from_nanos(ns.unsigned_abs());
+    if ns < 0 { UNIX_EPOCH - since_1970 } else { UNIX_EPOCH + since_1970 }
 }
 
 /// Returns a file's modification time in nanoseconds since 1970, saturated if out of range.
@@ -138,17 +169,37 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_any_file_is_one_of_the_folder() {
+    fn a_change_of_any_file_is_one_of_the_folder_and_a_copy_is_none() {
         let place = tempfile::tempdir().unwrap();
-        fs::create_dir(place.path().join("a")).unwrap();
-        for name in ["a/one", "two"] {
-            fs::write(place.path().join(name), name).unwrap();
-        }
-        let before = Tree::of(place.path()).unwrap();
-        assert_eq!(before.bytes, 8);
-        let file = fs::File::options().append(true).open(place.path().join("a/one")).unwrap();
-        file.set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
-        let after = Tree::of(place.path()).unwrap();
-        assert!(after.mtime_ns > before.mtime_ns && after.bytes == before.bytes);
+        let at = |name: &str| place.path().join(name);
+        let set = |name: &str, time| {
+            fs::File::options().append(true).open(at(name)).unwrap().set_modified(time).unwrap();
+        };
+        let (now, second) = (SystemTime::now(), Duration::from_secs(1));
+        let write = |folder: &str| {
+            fs::create_dir_all(at(folder).join("a")).unwrap();
+            for (number, name) in (1..).zip(["a/one", "a/two", "last"]) {
+                fs::write(at(folder).join(name), name).unwrap();
+                set(&format!("{folder}/{name}"), now + number * 1000 * second);
+            }
+            Tree::of(&at(folder)).unwrap()
+        };
+        let before = write("in");
+        assert_eq!((before.bytes, before.stamp().size), (14, 14));
+        // Times of files go by the ticks of the kernel's clock, which are up to 10 ms long.
+        std::thread::sleep(Duration::from_millis(20));
+        let copy = write("copy");
+        assert_eq!(copy.stamp(), before.stamp());
+        assert_ne!(copy.changes, before.changes);
+        // Another file has a later time.
+        set("in/a/one", now + 5 * second);
+        let after = Tree::of(&at("in")).unwrap();
+        assert_eq!((after.mtime_ns, after.bytes), (before.mtime_ns, before.bytes));
+        assert_ne!(after.stamp(), before.stamp());
+        set("in/a/one", now + 1000 * second);
+        let back = Tree::of(&at("in")).unwrap();
+        assert!(back.stamp() == before.stamp() && back.changes != before.changes);
+        fs::rename(at("in/a/one"), at("in/a/1")).unwrap();
+        assert_ne!(Tree::of(&at("in")).unwrap().stamp(), before.stamp());
     }
 }

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codec::{IMAGE_DOCUMENTS, IMAGE_METADATA, ImageStore, LONGEST_DOCUMENT, says_image};
-use store::{Bucket, Url};
+use store::{Bucket, Entry, Found, Url, Version};
 
 use super::{PublishError, Published, Upload};
 use crate::picture::recipe::Recipe;
-use crate::picture::record::{Digest, Origin};
+use crate::picture::record::{Digest, Origin, Record};
 use crate::picture::stored_image::ObjectFolder;
 
 /// The message where two runs wrote chunks of one name.
@@ -30,16 +30,27 @@ pub struct ImageUpload {
 }
 
 impl ImageUpload {
-    /// Starts the output `output`. An existing image stops being one.
+    /// Starts the output `output`. An existing image stops being one: that of which this is the
+    /// document, or one that histeqd wrote.
     ///
     /// # Errors
-    /// When its name cannot be that of objects, or the bucket gives no answer or no access.
-    pub fn begin(bucket: &Bucket, output: &Path) -> Result<Self, PublishError> {
+    /// When its name cannot be that of objects, another image is there, or the bucket gives no
+    /// answer or no access.
+    pub fn begin(bucket: &Bucket, output: &Path, replaced: Option<&Version>) -> Result<Self, PublishError> {
         let failed = |why| PublishError::of_store(output, why);
         let url = Url::parse(output).map_err(failed)?;
         let is_empty = bucket.list(&url).next().transpose().map_err(failed)?.is_none();
         let folder = ObjectFolder::new(bucket, url);
-        let replaces = !is_empty && forget_former(&folder).map_err(failed)?;
+        let replaces = !is_empty && {
+            let former = former(&folder).map_err(failed)?;
+            if former.iter().any(|(_, found)| is_of_others(found, replaced)) {
+                let source = io::Error::other("there is another image of that name since");
+                return Err(PublishError::new(output, source));
+            }
+            let urls = former.iter().map(|(url, _)| url);
+            urls.clone().try_for_each(|url| bucket.delete(url)).map_err(failed)?;
+            urls.len() > 0
+        };
         let store = ImageOutput::new(folder, is_empty, replaces);
         Ok(Self { store: Arc::new(store), output: output.to_owned(), origin: None })
     }
@@ -102,18 +113,21 @@ struct ImageOutput {
     written: AtomicU64,
 }
 
-/// Deletes the metadata that makes the existing objects an image: they are about to be overwritten,
-/// chunk by chunk. Returns whether there was any.
-fn forget_former(folder: &ObjectFolder) -> Result<bool, store::Error> {
-    let (urls, bucket) = (folder.urls(IMAGE_METADATA), folder.bucket());
-    let mut was_there = false;
-    for (url, found) in urls.iter().zip(bucket.heads(urls.clone())) {
-        if found?.is_some() {
-            bucket.delete(url)?;
-            was_there = true;
-        }
-    }
-    Ok(was_there)
+/// Returns the metadata that makes the existing objects an image: it is deleted before they are
+/// overwritten, chunk by chunk.
+fn former(folder: &ObjectFolder) -> Result<Vec<(Url, Found)>, store::Error> {
+    let urls = folder.urls(IMAGE_METADATA);
+    let found = urls.iter().cloned().zip(folder.bucket().heads(urls.clone()));
+    found.filter_map(|(url, found)| found.map(|found| Some((url, found?))).transpose()).collect()
+}
+
+/// Returns whether a document is of an image that was not seen and that histeqd did not write.
+/// Only the document that makes it an image has a record.
+fn is_of_others(found: &Found, replaced: Option<&Version>) -> bool {
+    let Entry { key, version, size } = &found.entry;
+    let names_image = IMAGE_DOCUMENTS.into_iter().any(|name| key.rsplit('/').next() == Some(name));
+    let is_own = |record: Record| record.is_of_length(*size);
+    names_image && replaced != Some(version) && !Record::of_found(found).is_some_and(is_own)
 }
 
 impl ImageOutput {

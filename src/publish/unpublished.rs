@@ -8,7 +8,8 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use super::{PublishError, Publisher, notes, remove, temporary};
+use super::replaced::Place;
+use super::{PublishError, Publisher, Replaces, notes, remove, temporary};
 use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
@@ -16,6 +17,9 @@ use crate::fs::rename::{At, rename_new};
 use crate::fs::stamp::Tree;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
+
+/// How often the place of an output is looked at if files come to it meanwhile.
+const LOOKS: usize = 5;
 
 /// An output that has not appeared yet. Dropping it removes its files.
 #[derive(Debug)]
@@ -52,9 +56,10 @@ impl<'a> Unpublished<'a> {
         self.origin = Some((origin, recipe));
     }
 
-    /// Forbids the output to replace a file: if its name is taken, publishing fails.
-    pub fn replace_nothing(&mut self) {
-        self.hidden.replaces = false;
+    /// Restricts the files that the output may replace: with another in its place, publishing
+    /// fails.
+    pub fn replace(&mut self, replaces: Replaces) {
+        self.hidden.replaces = replaces;
     }
 
     /// Makes the output's content reach the disk before it appears.
@@ -72,8 +77,8 @@ impl<'a> Unpublished<'a> {
         self.permissions = Some(permissions);
     }
 
-    /// Makes the output appear under its name, replacing an existing file, unless that is
-    /// forbidden. Returns its length in bytes.
+    /// Makes the output appear under its name, replacing an existing file if that is
+    /// allowed. Returns its length in bytes.
     ///
     /// # Errors
     /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
@@ -157,8 +162,8 @@ pub(super) struct Hidden<'a> {
     pub(super) root: PathBuf,
     pub(super) temporary: PathBuf,
     pub(super) output: PathBuf,
-    /// Whether it may replace a file.
-    pub(super) replaces: bool,
+    /// The files that it may replace.
+    pub(super) replaces: Replaces,
 }
 
 impl Hidden<'_> {
@@ -179,15 +184,24 @@ impl Hidden<'_> {
 
     fn rename(&self, folder: &Folder, name: &Path) -> io::Result<()> {
         let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
-        if self.replaces {
-            return folder
-                .rename(temporary, name)
-                .or_else(|why| self.take_place(folder, temporary, name, why));
+        for _ in 0..LOOKS {
+            let renamed = match Place::of(self.replaces, (folder, name, &self.output), temporary)? {
+                Place::Free => rename_new(At::folder(folder, temporary), At::folder(folder, name)),
+                Place::Replaceable => {
+                    return folder
+                        .rename(temporary, name)
+                        .or_else(|why| self.take_place(folder, temporary, name, why));
+                }
+                Place::Same => return folder.remove(temporary),
+                Place::Taken => break,
+            };
+            match renamed {
+                // It came after the look.
+                Err(Errno::EXIST) => {}
+                renamed => return Ok(renamed?),
+            }
         }
-        rename_new(At::folder(folder, temporary), At::folder(folder, name)).map_err(|why| match why {
-            Errno::EXIST => io::Error::other("there is another file of that name since"),
-            why => why.into(),
-        })
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file of that name since"))
     }
 
     /// Replaces a folder that is not empty, for which a rename is not enough. Only images are

@@ -32,10 +32,13 @@ pub struct Upload {
     origin: Option<Origin>,
     recipe: Option<Box<Recipe>>,
     expected: Expected,
+    /// Whether it may also replace an object that histeqd did not write and that was not seen.
+    replaces_any: bool,
 }
 
 impl Upload {
-    /// Starts the output `output`, which replaces this object if that exists.
+    /// Starts the output `output`, which replaces this object if that exists, and outputs of
+    /// histeqd's that come since.
     ///
     /// # Errors
     /// When its name cannot be one of an object, or there is no room for it among the temporary
@@ -52,7 +55,13 @@ impl Upload {
             origin: None,
             recipe: None,
             expected,
+            replaces_any: false,
         })
+    }
+
+    /// Permits the output to replace any object.
+    pub fn replace_any(&mut self) {
+        self.replaces_any = true;
     }
 
     /// Creates a file without a name for data that cannot be written to an output yet.
@@ -84,8 +93,8 @@ impl Upload {
         PublishError::new(&unnamed_folder(), source)
     }
 
-    /// Makes the output appear. It replaces an existing object, unless that is the same output: of
-    /// another run, or of a request with a lost answer.
+    /// Makes the output appear. An object that came since it was begun is replaced if histeqd
+    /// wrote it, unless it is the same output: of another run, or of a request with a lost answer.
     pub(super) fn publish(mut self) -> Result<Published, PublishError> {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
@@ -109,6 +118,11 @@ impl Upload {
             if is_over {
                 return Err(self.failed(why));
             }
+            if there.as_ref().is_some_and(|found| !self.may_replace(found)) {
+                let why = "there is another object of that name since";
+                let source = io::Error::new(io::ErrorKind::AlreadyExists, why);
+                return Err(PublishError::new(&self.output, source));
+            }
             replaces_another |= there.as_ref().is_some_and(|found| self.is_of_other_settings(found));
             self.expected = there.map_or(Expected::Nothing, |found| Expected::State(found.entry.version));
             thread::sleep(Duration::from_millis(100) * failures);
@@ -123,6 +137,13 @@ impl Upload {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let there = self.bucket.head(&self.url).map_err(|why| self.failed(why))?;
         Ok(there.is_some_and(|found| !self.is_in(&found, length)))
+    }
+
+    /// Returns whether an object in its place may be replaced: it was seen, or histeqd wrote it.
+    fn may_replace(&self, found: &Found) -> bool {
+        let is_seen = || self.expected == Expected::State(found.entry.version.clone());
+        let is_own = |record: Record| record.is_of_length(found.entry.size);
+        self.replaces_any || is_seen() || Record::of_found(found).is_some_and(is_own)
     }
 
     /// Returns the format of the written file.

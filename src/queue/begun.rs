@@ -67,6 +67,7 @@ impl Failure {
         let fault = match error {
             _ if !are_there => Fault::Worker,
             error if error.affects_all_outputs() => Fault::Worker,
+            PictureError::Publish(error) if error.is_of_another() => Fault::Own,
             // Another worker may have more memory.
             error if error.is_transient() || error.exceeds_memory() => Fault::Passing,
             _ => Fault::Own,

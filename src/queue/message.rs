@@ -56,7 +56,9 @@ impl Picture {
 fn state_of(job: &Job) -> String {
     let stamp = match job.listed_state() {
         Some(listed) => Some(listed),
-        None => fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes)),
+        None => fs::metadata(&job.input)
+            .and_then(|metadata| Stamp::at(&job.input, &metadata, job.lasting_inodes))
+            .ok(),
     };
     stamp.map(|Stamp { size, mtime_ns, inode }| format!("{size}-{mtime_ns}-{inode}")).unwrap_or_default()
 }

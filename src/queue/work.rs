@@ -23,7 +23,7 @@ use crate::device::machine::Machine;
 use crate::error::{Error, Exit};
 use crate::fs::paths::Shown;
 use crate::progress::Events;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, Replaces};
 use crate::run::lasting::with_devices;
 use crate::run::pipeline::{Encoder, Outlet, Run};
 use crate::service::told::log;
@@ -263,6 +263,8 @@ impl Worker<'_> {
                     let reason = Unwritable::Other(job.output).to_string();
                     failures.insert(job.input, Failure { reason, fault: Fault::Own });
                 }
+                // Another file may come to the place of the output while the picture is worked on.
+                Ok(Some(job)) if !is_trusted => jobs.push(Job { replaces: Replaces::Own, ..job }),
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {

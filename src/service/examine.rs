@@ -21,6 +21,7 @@ use crate::fs::paths::{Shown, are_same};
 use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::ledger::{Assigned, Entry, Ledger, LedgerError, MOST_STARTS, Standing};
 use crate::picture::record::Record;
+use crate::publish::Replaces;
 
 /// The number of last names to search for an output of the input that the ledger does not know.
 const SEARCHED: u64 = 16;
@@ -28,8 +29,8 @@ const SEARCHED: u64 = 16;
 /// The place of an output.
 pub(super) struct OutputPlace {
     pub(super) output: PathBuf,
-    /// Whether it may replace a file.
-    pub(super) replaces: bool,
+    /// The files that it may replace.
+    pub(super) replaces: Replaces,
     /// The message for the log once it is there.
     pub(super) told: Option<String>,
 }
@@ -139,6 +140,7 @@ impl Examiner<'_> {
             let separable = self.are_separable(input, &other);
             return Ok(Err(Refusal::SharedOutput { other, output: output.clone(), separable }));
         }
+        let seen = Replaces::at(output);
         let is_former =
             !self.rules.inputs_stay() && self.is_there(output) && !self.is_own(candidate, output)?;
         if is_former && policy == OnCollision::Wait {
@@ -147,30 +149,33 @@ impl Examiner<'_> {
         let told = is_former.then(|| {
             format!("the output of {} replaced {}, which was there before", Shown(input), Shown(output))
         });
-        Ok(Ok(OutputPlace { output: output.clone(), replaces: policy == OnCollision::Replace, told }))
+        let replaces = if policy == OnCollision::Replace { seen } else { Replaces::Nothing };
+        Ok(Ok(OutputPlace { output: output.clone(), replaces, told }))
     }
 
     /// Returns the first of the output's names that is free, or has this input's own output.
     fn numbered_place(&self, candidate: &Candidate) -> Result<OutputPlace, LedgerError> {
         let Candidate { input, settings, output, .. } = candidate;
+        let seen = Replaces::at(output);
         if self.is_own(candidate, output)? {
-            return Ok(OutputPlace { output: output.clone(), replaces: true, told: None });
+            return Ok(OutputPlace { output: output.clone(), replaces: seen, told: None });
         }
         if !self.is_taken(candidate, output)? {
-            return Ok(OutputPlace { output: output.clone(), replaces: false, told: None });
+            return Ok(OutputPlace { output: output.clone(), replaces: Replaces::Nothing, told: None });
         }
         let below = self.watch.below(input);
         let usual =
             below.map_or_else(|| output.clone(), |below| self.rules.usual_output(input, below, settings));
         if usual != *output && !self.is_taken(candidate, &usual)? {
-            return Ok(OutputPlace { output: usual, replaces: false, told: None });
+            return Ok(OutputPlace { output: usual, replaces: Replaces::Nothing, told: None });
         }
         // An error of the ledger is reported by the call for the chosen name.
         let last = last_taken(&usual, |name| self.is_taken(candidate, name).unwrap_or(false));
         for number in (2..=last).rev().take(SEARCHED as usize) {
             let name = numbered(&usual, number);
+            let seen = Replaces::at(&name);
             if self.is_own(candidate, &name)? {
-                return Ok(OutputPlace { output: name, replaces: true, told: None });
+                return Ok(OutputPlace { output: name, replaces: seen, told: None });
             }
         }
         let output = numbered(&usual, last + 1);
@@ -180,7 +185,7 @@ impl Examiner<'_> {
             Shown(input),
             Shown(&output)
         );
-        Ok(OutputPlace { output, replaces: false, told: Some(told) })
+        Ok(OutputPlace { output, replaces: Replaces::Nothing, told: Some(told) })
     }
 
     /// Returns whether a name belongs to a file, or to the output of another input.

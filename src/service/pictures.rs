@@ -12,6 +12,7 @@ use super::after::retried::Retried;
 use super::rules::Candidate;
 use super::watch::settle::{Ready, Verdict};
 use crate::ledger::{Ledger, LedgerError, Outcome};
+use crate::publish::Replaces;
 use crate::source::Job;
 
 /// The most failed pictures that are remembered. Others are tried again with a new ledger, and fail
@@ -155,7 +156,7 @@ impl Pictures {
     pub(super) fn begin(
         &mut self,
         candidate: Candidate,
-        replaces: bool,
+        replaces: Replaces,
         told: Option<String>,
         alone: bool,
     ) -> bool {
@@ -170,6 +171,7 @@ impl Pictures {
             bytes: candidate.stamp.size,
             lasting_inodes: candidate.stamp.inode != 0,
             stamp: Some(candidate.stamp),
+            changes: None,
             remakes: None,
             replaces,
             spooled: None,

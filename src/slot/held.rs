@@ -50,6 +50,11 @@ impl Held {
         if self.may_be_cut { most_at_once(self.pool.memory().1) } else { u64::MAX }
     }
 
+    /// Returns the bytes that all pictures may hold together.
+    pub fn memory(&self) -> u64 {
+        self.pool.memory().1
+    }
+
     /// Returns the holder of bytes that have already been counted.
     pub(super) fn counted(pool: &Arc<SlotPool>, bytes: u64) -> Self {
         Self { bytes, may_be_cut: false, pool: Arc::clone(pool) }

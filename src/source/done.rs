@@ -19,6 +19,16 @@ pub(super) struct InputState {
     changed_ns: i64,
     /// Whether it is a folder.
     pub(super) is_folder: bool,
+    /// Of a folder, its stamp in the records of earlier versions.
+    former: Option<Former>,
+}
+
+/// The stamp of a folder in the records of versions up to 0.1: the bytes of all files and the
+/// latest time. It misses changes, which the time of the last change makes good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Former {
+    stamp: Stamp,
+    ctime_ns: i64,
 }
 
 impl InputState {
@@ -26,7 +36,7 @@ impl InputState {
     /// numbers.
     pub(super) fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
         let changed_ns = changed(mtime_ns(metadata), ctime_ns(metadata), now_ns());
-        Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns, is_folder: false }
+        Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns, is_folder: false, former: None }
     }
 
     /// Returns the state of an input that is a folder with this metadata.
@@ -34,19 +44,38 @@ impl InputState {
     /// # Errors
     /// When a part of the tree below it cannot be examined.
     pub(super) fn of_folder(folder: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
-        let Tree { bytes, mtime_ns, ctime_ns } = Tree::of(folder)?;
-        let stamp = Stamp { size: bytes, mtime_ns, ..Stamp::of(metadata, lasting_inodes) };
-        Ok(Self { stamp, changed_ns: changed(mtime_ns, ctime_ns, now_ns()), is_folder: true })
+        let tree = Tree::of(folder)?;
+        let Tree { bytes, mtime_ns, ctime_ns, .. } = tree;
+        let former = Stamp { size: bytes, mtime_ns, ..Stamp::of(metadata, lasting_inodes) };
+        Ok(Self {
+            stamp: tree.stamp(),
+            changed_ns: changed(mtime_ns, ctime_ns, now_ns()),
+            is_folder: true,
+            former: Some(Former { stamp: former, ctime_ns }),
+        })
     }
 
     /// Returns the state of an image in object storage.
     pub(super) fn of_objects(objects: &ObjectsState) -> Self {
-        Self { stamp: objects.stamp(), changed_ns: objects.newest_ns, is_folder: true }
+        Self { stamp: objects.stamp(), changed_ns: objects.newest_ns, is_folder: true, former: None }
     }
 
     /// Returns the state of an input in object storage.
     pub(super) fn of_object(object: &store::Entry) -> Self {
-        Self { stamp: Stamp::of_object(object), changed_ns: object.version.modified_ns, is_folder: false }
+        let changed_ns = object.version.modified_ns;
+        Self { stamp: Stamp::of_object(object), changed_ns, is_folder: false, former: None }
+    }
+
+    /// Returns the latest modification time of the content, which an output may keep.
+    fn modified_ns(&self) -> i64 {
+        self.former.map_or(self.stamp.mtime_ns, |former| former.stamp.mtime_ns)
+    }
+
+    /// Returns whether this is the state in the record of an output, whose last change was at
+    /// `output_ns`.
+    fn is_in(&self, record: &Record, output_ns: i64) -> bool {
+        let is_in_former = |former: Former| former.ctime_ns <= output_ns && record.is_from(&former.stamp);
+        record.is_from(&self.stamp) || self.former.is_some_and(is_in_former)
     }
 }
 
@@ -80,12 +109,12 @@ impl Standing {
                 let mut made_ns = mtime_ns(&metadata);
                 // An output that keeps the time of its input counts as younger: its record, or else
                 // its having that time, is the only sign.
-                if times == Times::Keep && made_ns == input.stamp.mtime_ns {
+                if times == Times::Keep && made_ns == input.modified_ns() {
                     made_ns = i64::MAX;
                 }
                 Self::judge(
                     Record::of(output),
-                    made_ns,
+                    (made_ns, ctime_ns(&metadata)),
                     |record| record.is_untouched(&metadata),
                     input,
                     settings,
@@ -99,15 +128,17 @@ impl Standing {
     /// settings.
     pub(super) fn of_object(output: &store::Found, input: &InputState, settings: Digest) -> Self {
         let record = Record::of_found(output);
-        let store::Entry { size, version, .. } = &output.entry;
-        Self::judge(record, version.modified_ns, |record| record.is_of_length(*size), input, settings)
+        let store::Entry { size, version: store::Version { modified_ns, .. }, .. } = &output.entry;
+        let times = (*modified_ns, *modified_ns);
+        Self::judge(record, times, |record| record.is_of_length(*size), input, settings)
     }
 
     /// Judges an output. One that was written to since it was made is left alone, whatever the
-    /// settings. One without a record is judged by age.
+    /// settings. One without a record is judged by age. `changed_ns` is when the output was last
+    /// replaced or changed.
     fn judge(
         record: Option<Record>,
-        made_ns: i64,
+        (made_ns, changed_ns): (i64, i64),
         is_untouched: impl Fn(&Record) -> bool,
         input: &InputState,
         settings: Digest,
@@ -115,7 +146,7 @@ impl Standing {
         match record {
             None if made_ns >= input.changed_ns => Self::Done,
             None => Self::ToDo,
-            Some(record) if !record.is_from(&input.stamp) => Self::ToDo,
+            Some(record) if !input.is_in(&record, changed_ns) => Self::ToDo,
             Some(record) if record.has_settings(settings) || !is_untouched(&record) => Self::Done,
             Some(_) => Self::OtherSettings,
         }
@@ -160,9 +191,11 @@ mod tests {
         let (same, from_another) = (made(input, now), made(replaced, now));
         let (with_others, neither) = (made(input, other), made(replaced, other));
         let judge = |record, changed_ns| {
-            let (output, input) = (metadata(), InputState { stamp: input, changed_ns, is_folder: false });
+            let (output, former) = (metadata(), None);
+            let input = InputState { stamp: input, changed_ns, is_folder: false, former };
             let is_untouched = |record: &Record| record.is_untouched(&output);
-            Standing::judge(record, mtime_ns(&output), is_untouched, &input, now)
+            let times = (mtime_ns(&output), ctime_ns(&output));
+            Standing::judge(record, times, is_untouched, &input, now)
         };
         assert_eq!(
             [0, -1, 1].map(|seconds| judge(None, age(seconds))),
@@ -177,5 +210,23 @@ mod tests {
         file.as_file().set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
         assert_eq!(judge(with_others, age(0)), Standing::Done, "it was edited");
         assert_eq!(judge(from_another, age(0)), Standing::ToDo);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_holds_for_a_folder_without_changes_since() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let output = file.as_file().metadata().unwrap();
+        let (stamp, settings) = (Stamp { size: 1, mtime_ns: 2, inode: 0 }, Digest::of(b""));
+        let before = Stamp { mtime_ns: 9, inode: 3, ..stamp };
+        let standing = |recorded, ctime_ns| {
+            let former = Some(Former { stamp: before, ctime_ns });
+            let input = InputState { stamp, changed_ns: 0, is_folder: true, former };
+            let record = Record::new(&Origin { input: recorded, settings }, &output);
+            let times = (mtime_ns(&output), super::ctime_ns(&output));
+            Standing::judge(Some(record), times, |_| true, &input, settings)
+        };
+        let made = super::ctime_ns(&output);
+        assert_eq!([standing(stamp, made + 1), standing(before, made)], [Standing::Done; 2]);
+        assert_eq!(standing(before, made + 1), Standing::ToDo);
     }
 }

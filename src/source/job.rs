@@ -11,10 +11,11 @@ use store::{Object, Version};
 
 use super::stdin::Spooled;
 use crate::config::{PictureSettings, Settings};
-use crate::fs::stamp::Stamp;
+use crate::fs::stamp::{Stamp, Tree};
 use crate::picture::boxes::FileSlice;
 use crate::picture::record::Digest;
 use crate::picture::stored_image::StoredImage;
+use crate::publish::Replaces;
 use crate::selection::promises_a_picture;
 use codec::{self, Format, Limits};
 
@@ -45,10 +46,12 @@ pub struct Job {
     pub lasting_inodes: bool,
     /// The state of the input when it was taken, if known. No output of another state is published.
     pub stamp: Option<Stamp>,
+    /// Of a folder that was taken, [`Tree::changes`] at that time.
+    pub(crate) changes: Option<i64>,
     /// Facts about its output if that exists and was made with other settings.
     pub remakes: Option<Remake>,
-    /// Whether its output may replace a file.
-    pub replaces: bool,
+    /// The files that its output may replace.
+    pub replaces: Replaces,
     /// The input's content, if it came from standard input.
     pub spooled: Option<Spooled>,
     /// The input's content, if it is in object storage.
@@ -84,8 +87,9 @@ impl Job {
             bytes,
             lasting_inodes: true,
             stamp: None,
+            changes: None,
             remakes: None,
-            replaces: true,
+            replaces: Replaces::Any,
             spooled: None,
             object: None,
             image: None,
@@ -102,6 +106,10 @@ impl Job {
     pub fn is_unchanged(&self) -> bool {
         if let Some(image) = &self.image {
             return image.is_unchanged();
+        }
+        if let Some((stamp, changes)) = self.stamp.zip(self.changes) {
+            let now = Tree::of(&self.input);
+            return now.is_ok_and(|now| now.stamp() == stamp && now.changes == changes);
         }
         // An object is fetched in the state that was listed, or not at all.
         self.object.is_some() || self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))

@@ -11,6 +11,7 @@ use super::plan::Skipped;
 use super::stdin::Spooled;
 use crate::config::{Existing, PictureSettings, Settings, outputs};
 use crate::picture::stored_image::StoredImage;
+use crate::publish::Replaces;
 
 /// An input and its output.
 pub(super) struct Pair {
@@ -35,6 +36,8 @@ impl Pair {
     /// If its output is up to date.
     pub(super) fn job(self, number: usize, settings: &Settings) -> Result<Job, Skipped> {
         let Self { input, output, named, own, state, spooled, object, image, stored } = self;
+        // Before it is judged: a file that comes in between was not seen.
+        let replaces = if store::is_url(&output) { Replaces::Any } else { Replaces::at(&output) };
         let mask = own.mask_state(&settings.inputs, &input);
         let digest = own.digest().with(mask);
         let standing = match (settings.existing, &stored) {
@@ -63,8 +66,9 @@ impl Pair {
             bytes: state.stamp.size,
             lasting_inodes: state.stamp.inode != 0,
             stamp: None,
+            changes: None,
             remakes,
-            replaces: true,
+            replaces,
             spooled,
             object,
             image,

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::server::Server;
-use super::{dead, status, submit, work};
-use crate::harness::{BRIGHT, DULL, Place};
+use super::{dead, status, submit, work, worker};
+use crate::harness::{BRIGHT, DULL, Place, wait};
 
 /// Publishes a message about pictures, each an input and an output in the place, as any program
 /// could.
@@ -59,6 +59,31 @@ fn a_message_replaces_nothing_but_what_histeqd_wrote() {
     assert_eq!(before, after);
     assert_eq!(place.read("in/b.pgm"), DULL);
     assert!(place.path("out/b.pgm").exists() && place.tree("victim").is_empty());
+}
+
+#[test]
+fn a_file_that_comes_while_its_picture_is_worked_on_stays() {
+    let place = Place::new();
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let queue = server.queue("q");
+    let row: Vec<u8> = (0..8000_u32).map(|x| (60 + x * 7 % 80) as u8).collect();
+    place.file("in/big.pgm", [b"P5\n8000 8000\n255\n".to_vec(), row.repeat(8000)].concat());
+    place.file("out/other", "");
+    submit(&place, &queue, "in/big.pgm --out other").exits(0);
+    publish(&server, &place, "m", "", &[("in/big.pgm", "out/big.pgm")]);
+    let worker = worker(&place, &queue, "--memory 64MiB");
+    wait("the temporary file", || {
+        fs::read_dir(place.path("out"))
+            .unwrap()
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with(".histeqd-"))
+    });
+    place.file("coming", "somebody's");
+    fs::rename(place.path("coming"), place.path("out/big.pgm")).unwrap();
+    wait("the end", || dead(&place, &queue).len() == 1);
+    assert!(dead(&place, &queue)[0].1.contains("there is another file of that name since"));
+    assert_eq!(place.read("out/big.pgm"), b"somebody's");
+    assert_eq!(worker.stop(), Some(0));
 }
 
 #[test]

@@ -234,8 +234,8 @@ def frames(folder):
         for frame, (t, z) in zip(found, order):
             check(np.array_equal(frame, equalized(volumes[t])[z]), f"{name}: time {t}, slice {z}")
     for name, places, expected in (
-        ("twice", [(z // 2, (1, 0, 0, 0, 1, 0)) for z in range(5)], "lie at the same place of one volume"),
-        ("turned", [(z, (1, 0, 0, 0, 1 - z % 2, -(z % 2))) for z in range(5)], "lie in planes of different orientations"),
+        ("frames-twice", [(z // 2, (1, 0, 0, 0, 1, 0)) for z in range(5)], "lie at the same place of one volume"),
+        ("frames-turned", [(z, (1, 0, 0, 0, 1 - z % 2, -(z % 2))) for z in range(5)], "lie in planes of different orientations"),
     ):
         of_frames = [groups(0, z, *places[z]) for z in range(5)]
         (folder.parent / name).mkdir()

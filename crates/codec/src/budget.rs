@@ -19,6 +19,13 @@ pub trait Budget {
         u64::MAX
     }
 
+    /// Returns the bytes that all pictures may hold together.
+    ///
+    /// For what a file takes from its first page to its last, which pages cannot hold.
+    fn memory(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Returns a buffer for the file that another one has used, if there is any.
     ///
     /// It counts towards the bytes that may be held.
@@ -38,6 +45,16 @@ impl Budget for Unbounded {
 
 /// Bytes of a file or its metadata that a decoding thread may hold without asking.
 pub(super) const SMALL_CHANGE: u64 = 1 << 20;
+
+/// Refuses `what` if it takes more than a share of all memory, one in `share`.
+pub(super) fn check(budget: &dyn Budget, bytes: u64, share: u64, what: &str) -> Result<(), CodecError> {
+    let (memory, needs) = (budget.memory(), bytes.saturating_mul(share));
+    if bytes <= SMALL_CHANGE || needs <= memory {
+        return Ok(());
+    }
+    let what = format!("{what} of {bytes} bytes");
+    Err(CodecError::LargerThanMemory { what, allowed: memory / share, needs: None, enough: Some(needs) })
+}
 
 /// Asks for `bytes` bytes of `what`.
 pub(super) fn ask(budget: &mut dyn Budget, bytes: u64, what: &str) -> Result<(), CodecError> {

@@ -9,6 +9,7 @@ use std::path::{Component, Path};
 
 use rustix::fs::OFlags;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 /// The most bytes that a document of metadata may have.
@@ -99,9 +100,34 @@ pub fn image_document(folder: &Path) -> Option<&'static str> {
 }
 
 /// Returns whether a document of [`DOCUMENTS`] declares its group an OME-Zarr image.
+///
+/// That takes no memory, however much else the document has.
 pub fn says_image(document: &[u8]) -> bool {
-    let document = serde_json::from_slice(document).ok();
-    document.is_some_and(|document| attributes(&document).is_some_and(|all| all.contains_key("multiscales")))
+    #[derive(Default, Deserialize)]
+    struct Attributes {
+        multiscales: Option<IgnoredAny>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Names {
+        ome: Option<Attributes>,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        attributes: Option<Names>,
+    }
+    #[derive(Deserialize)]
+    struct Kind {
+        zarr_format: Option<IgnoredAny>,
+    }
+    let Ok(kind) = serde_json::from_slice::<Kind>(document) else { return false };
+    let attributes = match kind.zarr_format {
+        Some(_) => {
+            let metadata = serde_json::from_slice::<Metadata>(document).ok();
+            metadata.and_then(|metadata| metadata.attributes?.ome)
+        }
+        None => serde_json::from_slice(document).ok(),
+    };
+    attributes.is_some_and(|attributes| attributes.multiscales.is_some())
 }
 
 /// Reads a document of metadata, without waiting for the writer of a pipe.
@@ -165,10 +191,17 @@ impl Multiscales {
     }
 }
 
+/// The most axes, and the most arrays: an image has five axes, and can hardly be halved more often.
+const MOST_AXES: usize = 16;
+const MOST_DATASETS: usize = 64;
+
 /// Checks that the last two axes are those of a plane, and that at most one other is of channels.
 fn check_axes(axes: &[Axis]) -> Result<(), GroupError> {
     let channels = axes.iter().filter(|axis| axis.is_of_channels()).count();
     match axes {
+        _ if axes.len() > MOST_AXES => {
+            Err(unsupported("an OME-Zarr image of more than 16 axes", "write it with the axes t, c, z, y, x"))
+        }
         [.., y, x] if y.is_of_space() && x.is_of_space() && channels <= 1 => Ok(()),
         _ => Err(unsupported(
             "an OME-Zarr image whose last two axes are not those of a plane",
@@ -181,6 +214,9 @@ fn check_axes(axes: &[Axis]) -> Result<(), GroupError> {
 fn check_datasets(paths: &[String]) -> Result<(), GroupError> {
     if paths.is_empty() {
         return Err(malformed("its multiscales name no array".to_owned()));
+    }
+    if paths.len() > MOST_DATASETS {
+        return Err(malformed(format!("its multiscales name {} arrays", paths.len())));
     }
     for (number, path) in paths.iter().enumerate() {
         let mut parts = Path::new(path).components();
@@ -257,6 +293,13 @@ mod tests {
             (r#"[{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]"#, "version before 0.4"),
             (r#"[{"axes": [{"name": "x"}, {"name": "c"}], "datasets": [{"path": "0"}]}]"#, "last two axes"),
             ("[]", "other than one image"),
+            (
+                &*format!(
+                    r#"[{{"axes": [{}{{"name": "x"}}], "datasets": []}}]"#,
+                    r#"{"name": "y"}, "#.repeat(16)
+                ),
+                "16 axes",
+            ),
         ] {
             let why = group(image).unwrap_err();
             assert!(matches!(why, GroupError::Unsupported { .. }) && why.to_string().contains(what), "{why}");

@@ -53,6 +53,7 @@ mod method;
 mod needs;
 mod other;
 mod overviews;
+mod packed;
 mod pages;
 mod parts;
 mod predictor;

@@ -18,7 +18,7 @@ mod written;
 
 use std::sync::Arc;
 
-use super::budget::Budget;
+use super::budget::{self, Budget};
 use super::decode::{Decode, Describe, Wanted};
 use super::image_store::{ImageStore, MediumRef};
 use super::mapped::{self, BAND, Form, Kind, NoData, Rows};
@@ -34,6 +34,17 @@ pub(super) use write::Writer;
 
 /// The most bytes of a page of several chunks.
 const MOST_AT_ONCE: u64 = 32 << 20;
+/// About the bytes that a page takes until the image is done: its place, its slot in several tables
+/// and queues.
+const PAGE_BYTES: u64 = 400;
+/// The most channels.
+const MOST_CHANNELS: u64 = 1 << 16;
+/// About the bytes that a parsed document takes for each of its own, in two copies at times.
+const PARSED: u64 = 32;
+/// Bytes of an array's metadata that take no memory worth counting.
+const SHORT: u64 = 64 << 10;
+/// The share of all memory, one in so many, for each of these.
+const SHARE_OF_MEMORY: u64 = 4;
 /// The pages that share the bytes of one picture, because several are under way at once.
 const SHARE: u64 = 4;
 
@@ -86,9 +97,10 @@ pub(super) fn open(
     if let Some(place) = place {
         return Ok((Box::new(Source { place, no_data }), None));
     }
-    let image = Image::open(store_of(medium)?)?;
+    let image = Image::open(store_of(medium)?, budget)?;
     image.check(limits, target)?;
     let base = image.base();
+    image.check_channels(budget, target.in_planes)?;
     let most = budget.most_at_once().min(SHARE * MOST_AT_ONCE) / SHARE;
     let blocks = Blocks::new(&Cut {
         array: &base.shape,
@@ -98,21 +110,28 @@ pub(super) fn open(
         most: most / base.kind.bytes() as u64,
     })
     .ok_or_else(|| unsupported("an OME-Zarr image of more than 4194304 blocks of chunks or planes"))?;
+    let pages = blocks.pages() as u64;
+    let what = format!("{pages} pages (blocks of chunks, or planes)");
+    budget::check(budget, pages * PAGE_BYTES, SHARE_OF_MEMORY, &what)?;
     let stack = Stack { image: Arc::new(image), blocks: Arc::new(blocks) };
     Ok((Box::new(Source { place: stack.place(0), no_data }), Some(stack)))
 }
 
 impl Image {
     /// Opens the arrays of the image in a store.
-    fn open(store: Arc<dyn ImageStore>) -> Result<Self, CodecError> {
+    fn open(store: Arc<dyn ImageStore>, budget: &dyn Budget) -> Result<Self, CodecError> {
         let mut about = None;
-        for document in DOCUMENTS {
-            if let Some(text) = store.read(document, LONGEST)? {
-                about = about.or(Multiscales::parse(&text)?);
+        for document in DOCUMENTS.into_iter().chain([omero::CONSOLIDATED]) {
+            let Some(text) = store.read(document, LONGEST)? else { continue };
+            let parsed = text.len() as u64 * PARSED;
+            budget::check(budget, parsed, SHARE_OF_MEMORY, &format!("metadata in {document}"))?;
+            if about.is_none() && DOCUMENTS.contains(&document) {
+                about = Multiscales::parse(&text)?;
             }
         }
         let about = about.ok_or(CodecError::NotAPicture)?;
-        let levels = about.datasets.iter().map(|path| Level::open(&store, path, about.axes.len()));
+        let longest = (budget.memory() / SHARE_OF_MEMORY / PARSED).clamp(SHORT, LONGEST);
+        let levels = about.datasets.iter().map(|path| Level::open(&store, path, about.axes.len(), longest));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         let image = Self { store, about, levels };
         image.check_levels()?;
@@ -162,6 +181,23 @@ impl Image {
         let of_space =
             self.about.axes.iter().zip(&factors).all(|(axis, &factor)| factor == 1 || axis.is_of_space());
         of_space.then_some(factors)
+    }
+
+    /// Refuses more channels than there is room for: each has counts and a table of its own, unless
+    /// planes have.
+    fn check_channels(&self, budget: &dyn Budget, in_planes: bool) -> Result<(), CodecError> {
+        let Some(axis) = self.about.channels().filter(|_| !in_planes) else { return Ok(()) };
+        let (base, channels) = (self.base(), self.base().shape[axis]);
+        if channels > MOST_CHANNELS {
+            let what = format!("an OME-Zarr image of more than {MOST_CHANNELS} channels");
+            return Err(CodecError::unsupported(
+                what,
+                "name that axis otherwise if it is no axis of channels",
+            ));
+        }
+        let levels = if base.kind.depth() == Depth::Eight { 1 << 8 } else { 1 << 16 };
+        let table = levels * (size_of::<u64>() + size_of::<u16>()) as u64;
+        budget::check(budget, channels * table, 1, &format!("tables of levels for {channels} channels"))
     }
 
     /// Refuses planes over the limits, and samples that the target would reduce.

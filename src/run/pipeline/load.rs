@@ -15,7 +15,7 @@ use crate::device::offload::DeviceCoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal, Undivided};
 use crate::fs::input::InputRoots;
-use crate::fs::stamp::Stamp;
+use crate::fs::stamp::{Stamp, Tree};
 use crate::picture::band_tiles::{self, Bands};
 use crate::picture::boxes::Divided;
 use crate::picture::kind::kind_of;
@@ -85,12 +85,16 @@ fn open_file(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File
         return Err(Refusal::NotAFile.into());
     }
     // The file may be replaced before its output is published, which the stamp shows.
-    let stamp = match job.stamp {
-        Some(stamp) => stamp,
-        None => Stamp::at(&job.input, &metadata, job.lasting_inodes).map_err(PictureError::Read)?,
-    };
-    job.stamp = Some(stamp);
-    Ok((file, if job.is_folder { stamp.size } else { metadata.len() }))
+    if !job.is_folder {
+        job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
+        return Ok((file, metadata.len()));
+    }
+    if job.changes.is_none() {
+        let tree = Tree::of(&job.input).map_err(PictureError::Read)?;
+        job.stamp.get_or_insert_with(|| tree.stamp());
+        job.changes = Some(tree.changes);
+    }
+    Ok((file, job.stamp.map_or(0, |stamp| stamp.size)))
 }
 
 /// Reads the header of the opened medium, or of this page of it.
@@ -124,6 +128,10 @@ impl Budget for Held {
 
     fn most_at_once(&self) -> u64 {
         Self::most_at_once(self)
+    }
+
+    fn memory(&self) -> u64 {
+        Self::memory(self)
     }
 
     fn buffer(&mut self) -> Vec<u8> {

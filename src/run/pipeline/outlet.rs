@@ -15,10 +15,11 @@ use crate::config::{After, Naming, Permissions, Settings, Times};
 use crate::device::task::{Content, Page, Picture, Processed, Stack};
 use crate::error::{Error, PictureError};
 use crate::fs::paths::{Shown, absolute};
-use crate::fs::stamp::Stamp;
+use crate::fs::stamp::{Stamp, Tree, time_of};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Origin, Record};
-use crate::publish::{ImageUpload, Pending, PublishError, Publisher, Stream, Unpublished, Upload, notes};
+use crate::publish::{ImageUpload, Pending, PublishError, Publisher, Replaces, Stream};
+use crate::publish::{Unpublished, Upload, notes};
 use crate::run::together::is_alone;
 use crate::selection::page_output;
 use crate::source::Job;
@@ -161,15 +162,20 @@ impl<'a> OutputFolder<'a> {
         // A page that exists without the first is left from an earlier attempt.
         let is_left =
             || Record::of(&output).zip(job.stamp).is_some_and(|(record, stamp)| record.is_from(&stamp));
-        let mut page = self.start(job, &output, job.replaces || index > 0 && is_left())?;
+        let replaces = match job.replaces {
+            Replaces::Nothing if index > 0 && is_left() => Replaces::at(&output),
+            replaces if output == job.output => replaces,
+            replaces => replaces.for_other(&output),
+        };
+        let mut page = self.start(job, &output, replaces)?;
         if self.inputs_go {
             page.make_durable();
         }
         Ok(page)
     }
 
-    /// Starts an output of a job, which may replace a file if it `replaces`.
-    fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
+    /// Starts an output of a job, which may replace these files.
+    fn start(&self, job: &Job, output: &Path, replaces: Replaces) -> Result<Unpublished<'a>, PublishError> {
         let mut output = match job.is_folder {
             true => self.publisher.begin_folder(self.root, output, common_of(job)),
             false => self.publisher.begin(self.root, output),
@@ -177,7 +183,10 @@ impl<'a> OutputFolder<'a> {
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() }, job.settings.recipe(job.mask));
             if self.times == Times::Keep {
-                output.modified_at(input.modified());
+                // An input that is gone by now fails its picture anyway.
+                let of_tree = || Tree::of(&job.input).map(|tree| time_of(tree.mtime_ns)).ok();
+                let time = if job.is_folder && job.image.is_none() { of_tree() } else { None };
+                output.modified_at(time.unwrap_or_else(|| input.modified()));
             }
         }
         // An input that is gone by now fails its picture anyway.
@@ -186,9 +195,7 @@ impl<'a> OutputFolder<'a> {
         {
             output.permit(fs::Permissions::from_mode(input.mode() & 0o777));
         }
-        if !replaces {
-            output.replace_nothing();
-        }
+        output.replace(replaces);
         Ok(output)
     }
 }
@@ -216,12 +223,15 @@ impl<'a> OutputBucket<'a> {
     }
 
     fn begin(&self, job: &Job, index: usize) -> Result<Upload, PublishError> {
-        // Existing objects in the places of other pages are found when they are in the way.
         let replaced = job.replaced.clone().filter(|_| index == 0);
         let mut output = match job.settings.target.splits {
             true => Upload::begin(&self.bucket, &page_output(&job.output, index), replaced),
             false => Upload::begin(&self.bucket, &job.output, replaced),
         }?;
+        // Objects in the places of other pages are only seen when they are in the way.
+        if index > 0 && job.replaces != Replaces::Own {
+            output.replace_any();
+        }
         if let Some((origin, recipe)) = recorded(job) {
             output.record(origin, recipe);
         }
@@ -229,7 +239,7 @@ impl<'a> OutputBucket<'a> {
     }
 
     fn begin_image(&self, job: &Job) -> Result<ImageUpload, PublishError> {
-        let mut output = ImageUpload::begin(&self.bucket, &job.output)?;
+        let mut output = ImageUpload::begin(&self.bucket, &job.output, job.replaced.as_ref())?;
         if let Some((origin, recipe)) = recorded(job) {
             output.record(origin, recipe);
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -20,6 +20,11 @@ use crate::ledger::FailureSearch;
 
 const PROMETHEUS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
+
+/// Keeps other pages from embedding an answer, in browsers that do not say which site asks: over
+/// plain HTTP they only do for localhost.
+const SAME_ORIGIN: (HeaderName, &str) =
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
 
 /// The longest body of a request, in bytes: many names of pictures.
 const LONGEST_BODY: usize = 1 << 20;
@@ -73,7 +78,7 @@ async fn check_reader(
     next: Next,
 ) -> Response {
     match answers.access.may_read(caller, request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => ([SAME_ORIGIN], next.run(request).await).into_response(),
         Err(why) => why.into_response(),
     }
 }
@@ -213,6 +218,12 @@ mod tests {
             let request = request.body(Body::empty()).unwrap();
             let answer = all(Arc::clone(answers)).oneshot(request).await.unwrap();
             let status = answer.status().as_u16();
+            let policy = answer.headers().get("cross-origin-resource-policy");
+            assert!(policy.is_none_or(|policy| policy == "same-origin"));
+            let is_private = ["/status", "/failures", "/activity", "/pictures/"];
+            if is_private.iter().any(|private| path.starts_with(private)) && ![403, 421].contains(&status) {
+                assert!(policy.is_some(), "{path}: no page of another site embeds it");
+            }
             let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
             (status, String::from_utf8_lossy(&body).into_owned())
         })

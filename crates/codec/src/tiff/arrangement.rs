@@ -241,7 +241,7 @@ mod tests {
             (b"{\"shape\": [4, 5, 3]}", None),
             (b"shape=(3, 4, 5)", None),
             (
-                b"{\"shape\": [4, 5, 3], \"fps\": 0.5, \"by\": {\"shape\": 1}, \"truncated\": true}\0\0",
+                b"{\"shape\": [4, 5, 3], \"by\": {\"shape\": 1}, \"fps\": 0.5, \"truncated\": true}\0\0",
                 Some(&b"{\"by\":{\"shape\":1},\"fps\":0.5}\0"[..]),
             ),
         ] {

@@ -3,6 +3,7 @@
 //! A picture's directory is followed by those of its overviews. Some of these are links of the
 //! chain of all directories; others are below the picture's, which has their offsets.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -19,7 +20,9 @@ pub(super) const HEADER: u64 = 16;
 const OFFSET: u16 = 13;
 const LONG_OFFSET: u16 = 18;
 
-/// All directories of a file, in their order.
+/// The directories of a picture, in their order: its own, and those of its overviews.
+///
+/// They are made one picture after the other, as a file may have many.
 struct Directories<'w> {
     nodes: Vec<Node<'w>>,
 }
@@ -35,15 +38,14 @@ struct Node<'w> {
 }
 
 impl<'w> Directories<'w> {
-    fn new(pages: &'w [Written]) -> Self {
+    fn new(page: &'w Written) -> Self {
         let node = |written: &'w Written| Node {
             written,
             described: written.describe(),
             below: written.overviews.iter().filter(|overview| overview.is_below()).count(),
             is_below: written.is_below(),
         };
-        let with_overviews = |page: &'w Written| std::iter::once(page).chain(&page.overviews);
-        Self { nodes: pages.iter().flat_map(with_overviews).map(node).collect() }
+        Self { nodes: std::iter::once(page).chain(&page.overviews).map(node).collect() }
     }
 
     /// Returns the bytes that they take.
@@ -51,16 +53,20 @@ impl<'w> Directories<'w> {
         self.place(big, 0).iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Writes them from the offset `at` on, which is even.
-    fn write(&mut self, out: &mut dyn Write, big: bool, at: u64) -> io::Result<()> {
+    /// Writes them from the offset `at` on, which is even. Another picture's follow, if there is one.
+    ///
+    /// Returns the offset after them.
+    fn write(&mut self, out: &mut dyn Write, big: bool, at: u64, is_last: bool) -> io::Result<u64> {
         let places = self.place(big, at);
+        let end = places.iter().map(|(_, bytes)| bytes).fold(at, |end, bytes| end + bytes);
+        let after = if is_last { 0 } else { end };
         for (number, node) in self.nodes.iter().enumerate() {
             let in_chain = |&later: &usize| !self.nodes[later].is_below;
-            let next = (number + 1..self.nodes.len()).find(in_chain).filter(|_| !node.is_below);
-            let next = next.map_or(0, |next| places[next].0);
+            let next = (number + 1..self.nodes.len()).find(in_chain).map_or(after, |next| places[next].0);
+            let next = if node.is_below { 0 } else { next };
             ifd::write_to(out, &node.written.entries(&node.described), big, places[number].0, next)?;
         }
-        Ok(())
+        Ok(end)
     }
 
     /// Sets the offsets of those below each, if the first one lies at the offset `at`.
@@ -113,21 +119,24 @@ pub(super) struct PixelsAt {
 ///
 /// They go before the pixels if there is room. The file begins at an offset of `out`, and becomes a
 /// BigTIFF if it is to be `big` or has to. Returns the bytes of the file.
-pub(super) fn finish(
-    pages: &[Written],
+pub(super) fn finish<'p>(
+    pages: impl ExactSizeIterator<Item = Cow<'p, Written>> + Clone,
     &PixelsAt { room, end, joined }: &PixelsAt,
     big: bool,
     (out, start): (&File, u64),
 ) -> io::Result<u64> {
-    let mut directories = Directories::new(pages);
-    let (behind, small) = (end.next_multiple_of(2), directories.bytes(false));
+    let bytes_of = |big| pages.clone().map(|page| Directories::new(&page).bytes(big)).sum::<u64>();
+    let (behind, small) = (end.next_multiple_of(2), bytes_of(false));
     let needs_no_more = joined && small <= room || behind + small <= u32::MAX.into();
     let big = big || !needs_no_more;
-    let bytes = directories.bytes(big);
+    let bytes = if big { bytes_of(true) } else { small };
     let is_before = bytes <= room && !(joined && big);
     let first = if is_before { HEADER } else { behind };
     let mut to = BufWriter::new(FileAt { file: out, at: start + first });
-    directories.write(&mut to, big, first)?;
+    let (count, mut at) = (pages.len(), first);
+    for (number, page) in pages.enumerate() {
+        at = Directories::new(&page).write(&mut to, big, at, number + 1 == count)?;
+    }
     to.flush()?;
     out.write_all_at(&header(big, first), start)?;
     Ok(end.max(first + bytes))

@@ -29,7 +29,7 @@ pub(super) enum Shape {
 }
 
 /// The samples that are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Raster {
     pub(super) width: u32,
     pub(super) height: u32,
@@ -222,7 +222,7 @@ impl<'s> Strip<'s> {
 }
 
 /// The places of the strips in the file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Strips {
     pub(super) rows: u64,
     pub(super) offsets: Vec<u64>,
@@ -233,7 +233,24 @@ pub(super) struct Strips {
 
 impl Strips {
     pub(super) fn none(raster: &Raster) -> Self {
-        Self { rows: raster.rows() as u64, offsets: Vec::new(), lengths: Vec::new(), end: 0 }
+        Self::of_rows(raster.rows() as u64)
+    }
+
+    /// Returns no strips, of so many rows each.
+    pub(super) fn of_rows(rows: u64) -> Self {
+        Self { rows, offsets: Vec::new(), lengths: Vec::new(), end: 0 }
+    }
+
+    /// Returns the offset of the first strip, if each begins where the one before ends.
+    pub(super) fn consecutive(&self) -> Option<u64> {
+        let first = *self.offsets.first()?;
+        let mut next = first;
+        let are = self.offsets.iter().zip(&self.lengths).all(|(&offset, length)| {
+            let is_next = offset == next;
+            next += length;
+            is_next
+        });
+        are.then_some(first)
     }
 
     /// Returns the places of the strips if all samples were written as they are from `at` on.
@@ -283,5 +300,17 @@ impl Strips {
         }
         self.end = to;
         Ok(())
+    }
+
+    /// Returns the offset and the length of each.
+    pub(super) fn parts_mut(&mut self) -> impl Iterator<Item = (&mut u64, u64)> {
+        self.offsets.iter_mut().zip(self.lengths.iter().copied())
+    }
+
+    /// Sets the end after the offset of the last one has changed.
+    pub(super) fn find_end(&mut self) {
+        if let (Some(offset), Some(length)) = (self.offsets.last(), self.lengths.last()) {
+            self.end = offset + length;
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Writing a picture that is in memory as a whole.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 
@@ -56,7 +57,7 @@ pub(crate) fn encode(
     };
     let pages = [samples.written(decoded, strips).with_overviews(overviews)];
     let pixels = PixelsAt { room: room.unwrap_or(0), end, joined: false };
-    let length = directories::finish(&pages, &pixels, big, (out, start))?;
+    let length = directories::finish(pages.iter().map(Cow::Borrowed), &pixels, big, (out, start))?;
     out.seek(SeekFrom::End(0))?;
     Ok(length)
 }

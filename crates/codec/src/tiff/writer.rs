@@ -10,10 +10,12 @@
 //!
 //! The bands of pictures are written like pages, and those of each are put together in the end.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::iter;
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +23,7 @@ use super::super::{CodecError, Decoded, Format};
 use super::channels::Channels;
 use super::directories::{self, HEADER, PixelsAt};
 use super::overviews::{self, OfBands};
+use super::packed::Page;
 use super::pyramid::Pyramid;
 use super::strips::{Put, STRIP};
 use super::write::{Interleaved, Samples};
@@ -64,13 +67,6 @@ struct State {
     announced: usize,
     /// For pages of interleaved channels, the offsets in the spill of those that have come.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
-}
-
-/// A page with its pixels written.
-#[derive(Debug)]
-struct Page {
-    written: Written,
-    is_spilled: bool,
 }
 
 impl Writer {
@@ -193,8 +189,8 @@ impl Writer {
             None => self.write_whole(decoded, samples, help, &mut |bytes| self.put(spill, bytes)),
         }?;
         let mut state = self.lock();
-        state.add(index, Page { written, is_spilled: place.is_none() });
-        state.settle(out, spill, self.are_last)?;
+        state.add(index, written, place.is_none());
+        state.settle(out, spill, self)?;
         if state.next < self.count { Ok(None) } else { self.finish(&mut state, out, spill).map(Some) }
     }
 
@@ -224,7 +220,15 @@ impl Writer {
     /// Writes the directories, and the header that leads to them. Returns the bytes of the file.
     fn finish(&self, state: &mut State, out: &File, spill: &File) -> Result<u64, CodecError> {
         let mut end = state.end;
-        let mut pages: Vec<_> = state.pages.drain(..).flatten().map(|page| page.written).collect();
+        let room = state.starts[0].map_or(0, |start| start - HEADER);
+        let pixels = |end| PixelsAt { room, end, joined: self.joined };
+        let pages = mem::take(&mut state.pages);
+        if self.are_packed() {
+            let pages: Vec<_> = pages.into_iter().flatten().collect();
+            let written = pages[..if self.joined { 1 } else { pages.len() }].iter().map(Page::written);
+            return Ok(directories::finish(written, &pixels(end), self.big, (out, 0))?);
+        }
+        let mut pages: Vec<_> = pages.into_iter().flatten().map(Page::into_written).collect();
         if !self.of_bands.is_empty() {
             let mut bands = pages.into_iter();
             let pictures = iter::from_fn(|| Written::joined(bands.by_ref().take(self.each).collect()));
@@ -236,15 +240,15 @@ impl Writer {
                 })?;
             }
         }
-        if self.joined {
-            pages.truncate(1);
-        }
         if self.channels.planar {
             pages = in_planes(pages, self.channels.count);
         }
-        let room = state.starts[0].map_or(0, |start| start - HEADER);
-        let pixels = PixelsAt { room, end, joined: self.joined };
-        Ok(directories::finish(&pages, &pixels, self.big, (out, 0))?)
+        Ok(directories::finish(pages.iter().map(Cow::Borrowed), &pixels(end), self.big, (out, 0))?)
+    }
+
+    /// Returns whether pages are packed once they are in their places: each is a picture by itself.
+    fn are_packed(&self) -> bool {
+        self.of_bands.is_empty() && !self.channels.planar
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -272,21 +276,21 @@ impl State {
         Some(all.into_iter().map(|(_, start)| start).collect())
     }
 
-    fn add(&mut self, index: usize, mut page: Page) {
+    fn add(&mut self, index: usize, mut written: Written, is_spilled: bool) {
         // Most pages of a stack have the same tags.
         let before = index.checked_sub(1).and_then(|before| self.pages[before].as_ref());
         if let Some(before) = before {
-            page.written.share_kept(&before.written);
+            written.share_kept(before.about());
         }
-        self.pages[index] = Some(page);
+        self.pages[index] = Some(Page::new(written, is_spilled));
     }
 
     /// Moves written pages to their places, as far as all pages before them have theirs.
     ///
-    /// If they `are_last`, all wait in the spill until overviews lie before them.
-    fn settle(&mut self, out: &File, spill: &File, are_last: bool) -> Result<(), CodecError> {
-        while let Some(Some(page)) = self.pages.get_mut(self.next) {
-            if are_last {
+    /// If they are last, all wait in the spill until overviews lie before them.
+    fn settle(&mut self, out: &File, spill: &File, of: &Writer) -> Result<(), CodecError> {
+        while let Some(Some(Page::Loose(page))) = self.pages.get_mut(self.next) {
+            if of.are_last {
                 self.next += 1;
                 continue;
             }
@@ -295,6 +299,11 @@ impl State {
                 page.is_spilled = false;
             }
             self.end = page.written.end();
+            if of.are_packed() {
+                let (before, page) = self.pages.split_at_mut(self.next);
+                let before = before.last().and_then(Option::as_ref);
+                page[0] = page[0].take().map(|page| page.packed(before));
+            }
             self.next += 1;
             if self.starts.get(self.next).is_some_and(|start| start.is_some_and(|start| start != self.end)) {
                 return Err(CodecError::encoder(Format::Tiff, "a page is longer or shorter than expected"));

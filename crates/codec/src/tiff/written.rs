@@ -1,6 +1,7 @@
 //! A picture after its pixels have been written: their places, and the content of its directory.
 
 use std::io;
+use std::iter;
 use std::mem;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::{gdal, tags};
 pub(super) type Copy<'c> = dyn FnMut(u64, u64, u64) -> io::Result<()> + 'c;
 
 /// The places of a picture's strips, and the content of its directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) raster: Raster,
     pub(super) compression: Compression,
@@ -101,13 +102,20 @@ impl Written {
     }
 
     /// Moves all strips or tiles to consecutive places from `to` on; `copy` copies their bytes.
-    pub(super) fn move_to(&mut self, to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
-        self.strips.move_to(to, &mut *copy)?;
-        let mut end = self.strips.end;
-        for overview in &mut self.overviews {
-            overview.strips.move_to(end, &mut *copy)?;
-            end = overview.strips.end;
+    ///
+    /// They keep the order in which they were written, in which the pieces of several overviews
+    /// alternate. A page then has the same bytes whether it waited for its place or not.
+    pub(super) fn move_to(&mut self, mut to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
+        let all = iter::once(&mut self.strips).chain(self.overviews.iter_mut().map(|of| &mut of.strips));
+        let mut all: Vec<_> = all.collect();
+        let mut parts: Vec<_> = all.iter_mut().flat_map(|strips| strips.parts_mut()).collect();
+        parts.sort_by_key(|(offset, _)| **offset);
+        for (offset, length) in parts {
+            copy(*offset, to, length)?;
+            *offset = to;
+            to += length;
         }
+        all.into_iter().for_each(Strips::find_end);
         Ok(())
     }
 
@@ -166,6 +174,19 @@ impl Written {
         entries.extend(self.icc.iter().map(|icc| (tags::ICC, &**icc)));
         entries.sort_by_key(|(tag, _)| *tag);
         entries
+    }
+
+    /// Returns whether two pictures without overviews differ in the places of their strips at most.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let of = |one: &Self| {
+            (one.raster, one.compression, one.strips.rows, one.top, one.no_data, one.role, one.says_smaller)
+        };
+        let is_plain = |one: &Self| one.overviews.is_empty() && one.pyramid.overviews.is_empty();
+        of(self) == of(other)
+            && self.kept == other.kept
+            && self.icc == other.icc
+            && is_plain(self)
+            && is_plain(other)
     }
 
     /// Shares the memory of the tags with another picture that has the same.

@@ -16,7 +16,6 @@ use super::{malformed, unsupported};
 use crate::CodecError;
 use crate::image_store::ImageStore;
 use crate::mapped::Kind;
-use crate::multiscales::LONGEST;
 
 /// Bytes that a stored chunk may have beyond twice its samples: a shard's index, a header.
 const BESIDE: u64 = 1 << 20;
@@ -34,14 +33,19 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Opens the array at a path.
+    /// Opens the array at a path, with documents of at most `longest` bytes.
     ///
     /// # Errors
     /// When it cannot be read, or has another number of axes.
-    pub(super) fn open(store: &Arc<dyn ImageStore>, path: &str, axes: usize) -> Result<Self, CodecError> {
+    pub(super) fn open(
+        store: &Arc<dyn ImageStore>,
+        path: &str,
+        axes: usize,
+        longest: u64,
+    ) -> Result<Self, CodecError> {
         bounded::register();
         let node = format!("/{path}");
-        let about = Array::open(Arc::new(Store::new(store, LONGEST)), &node)
+        let about = Array::open(Arc::new(Store::new(store, longest)), &node)
             .map_err(|why| malformed(format!("array {path}: {why}")))?;
         let name = about.data_type().name_v3().unwrap_or_default();
         let kind = kind(&name).ok_or_else(|| unsupported(format!("an OME-Zarr image of {name} samples")))?;

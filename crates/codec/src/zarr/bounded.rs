@@ -14,7 +14,7 @@ use zarrs::array::codec::api::{
     PartialDecoderCapability, PartialEncoderCapability, RecommendedConcurrency, register_codec_v2,
     register_codec_v3,
 };
-use zarrs::array::codec::{GzipCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::codec::{BloscCodec, GzipCodec, ZlibCodec, ZstdCodec};
 use zarrs::metadata::Configuration;
 use zarrs::plugin::{ExtensionAliases, ExtensionName, ZarrVersion, ZarrVersion2, ZarrVersion3};
 
@@ -24,17 +24,27 @@ type Raw<'a> = Cow<'a, [u8]>;
 /// Unpacks a stream to at most so many bytes.
 type Unpack = fn(&[u8], u64) -> io::Result<Vec<u8>>;
 
+/// How a codec is bounded.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    /// By another decoder.
+    Unpack(Unpack),
+    /// By the number of bytes that the head of the stream states, to which the codec keeps.
+    Stated(fn(&[u8]) -> Option<u64>),
+}
+
 /// Makes all arrays that are opened from here on use the bounded codecs.
 pub(super) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        register_one::<GzipCodec>(|packed, most| read(GzDecoder::new(packed), most));
-        register_one::<ZlibCodec>(|packed, most| read(ZlibDecoder::new(packed), most));
-        register_one::<ZstdCodec>(unpack_zstd);
+        register_one::<GzipCodec>(Bound::Unpack(|packed, most| read(GzDecoder::new(packed), most)));
+        register_one::<ZlibCodec>(Bound::Unpack(|packed, most| read(ZlibDecoder::new(packed), most)));
+        register_one::<ZstdCodec>(Bound::Unpack(unpack_zstd));
+        register_one::<BloscCodec>(Bound::Stated(stated_by_blosc));
     });
 }
 
-fn register_one<C>(unpack: Unpack)
+fn register_one<C>(bound: Bound)
 where
     C: ExtensionAliases<ZarrVersion2>
         + ExtensionAliases<ZarrVersion3>
@@ -44,17 +54,17 @@ where
 {
     register_codec_v2(CodecRuntimePluginV2::new(
         <C as ExtensionAliases<ZarrVersion2>>::matches_name,
-        move |metadata| Ok(bounded(<C as CodecTraitsV2>::create(metadata)?, unpack)),
+        move |metadata| Ok(bounded(<C as CodecTraitsV2>::create(metadata)?, bound)),
     ));
     register_codec_v3(CodecRuntimePluginV3::new(
         <C as ExtensionAliases<ZarrVersion3>>::matches_name,
-        move |metadata| Ok(bounded(<C as CodecTraitsV3>::create(metadata)?, unpack)),
+        move |metadata| Ok(bounded(<C as CodecTraitsV3>::create(metadata)?, bound)),
     ));
 }
 
-fn bounded(codec: Codec, unpack: Unpack) -> Codec {
+fn bounded(codec: Codec, bound: Bound) -> Codec {
     match codec {
-        Codec::BytesToBytes(inner) => Codec::BytesToBytes(Arc::new(Bounded { inner, unpack })),
+        Codec::BytesToBytes(inner) => Codec::BytesToBytes(Arc::new(Bounded { inner, bound })),
         other => other,
     }
 }
@@ -71,6 +81,16 @@ fn unpack_zstd(packed: &[u8], most: u64) -> io::Result<Vec<u8>> {
     zstd::bulk::decompress(packed, room)
 }
 
+/// Returns the bytes that a buffer of blosc takes when it is unpacked: its samples, or a block of
+/// them if that is longer.
+///
+/// Source: <https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst>.
+fn stated_by_blosc(packed: &[u8]) -> Option<u64> {
+    let number = |at: usize| Some(u32::from_le_bytes(packed.get(at..at + 4)?.try_into().ok()?));
+    let (samples, block) = (number(4)?, number(8)?);
+    Some(u64::from(samples.max(block)))
+}
+
 fn too_long(most: u64) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
@@ -82,7 +102,7 @@ fn too_long(most: u64) -> io::Error {
 #[derive(Debug)]
 struct Bounded {
     inner: Arc<dyn BytesToBytesCodecTraits>,
-    unpack: Unpack,
+    bound: Bound,
 }
 
 impl ExtensionName for Bounded {
@@ -133,11 +153,18 @@ impl BytesToBytesCodecTraits for Bounded {
         &self,
         encoded: Raw<'a>,
         decoded: &BytesRepresentation,
-        _: &CodecOptions,
+        options: &CodecOptions,
     ) -> Result<Raw<'a>, CodecError> {
+        let failed = |why: io::Error| CodecError::Other(why.to_string());
         let unbounded = || CodecError::Other("how long its samples are is not known".to_owned());
         let most = decoded.size().ok_or_else(unbounded)?;
-        (self.unpack)(&encoded, most).map(Cow::Owned).map_err(|why| CodecError::Other(why.to_string()))
+        match self.bound {
+            Bound::Unpack(unpack) => unpack(&encoded, most).map(Cow::Owned).map_err(failed),
+            Bound::Stated(stated) if stated(&encoded).is_some_and(|bytes| bytes > most) => {
+                Err(failed(too_long(most)))
+            }
+            Bound::Stated(_) => self.inner.decode(encoded, decoded, options),
+        }
     }
 }
 
@@ -166,6 +193,13 @@ mod tests {
             assert!(unpack(&packed, (1 << 20) - 1).is_err(), "{number}");
             assert!(unpack(&packed[..packed.len() / 2], 1 << 20).is_err(), "{number}");
         }
+        // Version, flags and size of a sample, and then the bytes of samples, of a block and of all.
+        let head = |samples: u32, block: u32| {
+            [&[2, 1, 1, 1][..], &samples.to_le_bytes(), &block.to_le_bytes(), &[20, 0, 0, 0]].concat()
+        };
+        assert_eq!(stated_by_blosc(&head(512 << 20, 9)), Some(512 << 20));
+        assert_eq!(stated_by_blosc(&head(9, 512 << 20)), Some(512 << 20));
+        assert_eq!(stated_by_blosc(&head(9, 9)[..9]), None, "the codec refuses it");
         // A frame that claims a terabyte takes no more memory than there is room for.
         let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1_u64 << 40).to_le_bytes(), &[1, 0, 0]].concat();
         assert!(unpack_zstd(&frame, 100).is_err());

@@ -15,7 +15,7 @@ use crate::mapped::with_values;
 use crate::reader::resize;
 
 /// The document of Zarr 2 that repeats those of the group and its arrays.
-const CONSOLIDATED: &str = ".zmetadata";
+pub(super) const CONSOLIDATED: &str = ".zmetadata";
 
 /// About the samples read of a channel without a smaller array, in chunks from all over it.
 const LOOKED_AT: u64 = 64 << 20;
