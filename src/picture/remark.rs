@@ -85,6 +85,9 @@ impl Remark {
             Self::Codec(Codec::WithoutResolution) => {
                 "its resolution (dpi) cannot be stored in that format and was left out"
             }
+            Self::Codec(Codec::WithoutGeoreference) => {
+                "its georeference (origin, pixel size, coordinate system) cannot be stored in that format and was left out"
+            }
             Self::Codec(Codec::WithoutLayers) => "its layers show the old contrast and were left out",
             Self::Codec(Codec::WithoutOverviews) => {
                 "its overviews or thumbnails show the old contrast and were left out"
@@ -194,6 +197,11 @@ impl Remark {
             Self::Codec(Codec::WithoutResolution) => {
                 format!(
                     "{count} picture{plural} without resolution (dpi), which the output format cannot store"
+                )
+            }
+            Self::Codec(Codec::WithoutGeoreference) => {
+                format!(
+                    "{count} picture{plural} without georeference (origin, pixel size, coordinate system), which is not carried into the output format"
                 )
             }
             Self::Codec(Codec::WithoutLayers) => {

@@ -1,6 +1,6 @@
 //! ICC profile, EXIF, XMP and resolution through every pair of formats that have a place for them.
 
-use codec::{Format, Metadata, Remark, Resolution, Target};
+use codec::{Format, Georeference, Metadata, Remark, Resolution, Target};
 use equalize::colour::Gray;
 
 use super::{TARGET, decode, encode};
@@ -35,7 +35,7 @@ fn metadata() -> Metadata {
         icc: Some(icc()),
         exif: Some(exif()),
         xmp: Some(b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>".to_vec()),
-        resolution: None,
+        ..Metadata::default()
     }
 }
 
@@ -163,6 +163,27 @@ fn metadata_without_a_place_is_told_of() {
         assert_eq!(remark(metadata, to), [Remark::WithoutMetadata], "{to}");
     }
     assert_eq!(remark(Metadata::default(), Format::Pnm), []);
+}
+
+#[test]
+fn a_georeference_goes_into_tiffs_alone() {
+    // GeoTIFF's tags in a TIFF structure: keys that name UTM 33N, of which the last is the code.
+    let mut tags = b"II*\0\x08\0\0\0\x01\0\xaf\x87\x03\0\x08\0\0\0\x1a\0\0\0\0\0\0\0".to_vec();
+    let keys = [1, 1, 0, 1, 3072, 0, 1, 32633].map(u16::to_le_bytes).concat();
+    tags.extend(&keys);
+    for georeference in [Georeference::Tags(tags), Georeference::Gml] {
+        let has_tags = georeference != Georeference::Gml;
+        let (mut decoded, slot) = decode(&file(Format::Png), &target(Format::Tiff)).unwrap();
+        decoded.metadata = Metadata { georeference: Some(georeference), ..Metadata::default() };
+        let lost = [Remark::WithoutGeoreference];
+        assert_eq!(decoded.remarks(&target(Format::Png)), lost);
+        assert_eq!(decoded.remarks(&target(Format::Tiff)), lost[..usize::from(!has_tags)]);
+        let written = encode(&decoded, slot, &target(Format::Tiff)).unwrap();
+        assert_eq!(written.windows(keys.len()).any(|window| window == keys), has_tags);
+        let again = decode(&written, &target(Format::Png)).unwrap().0;
+        assert_eq!(again.remarks(&target(Format::Png)), lost[..usize::from(has_tags)]);
+        assert_eq!(again.remarks(&TARGET), []);
+    }
 }
 
 /// EXIF with a resolution of 300 pixels per inch alone.

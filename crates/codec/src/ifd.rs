@@ -7,7 +7,7 @@
 mod read;
 mod write;
 
-pub(super) use read::{Bytes, Outline, glance, header, read};
+pub(super) use read::{Bytes, Outline, first, glance, header, read};
 pub(super) use write::{write_file, write_to, written_bytes};
 
 /// Tags whose value is the offset of a directory of metadata: EXIF, GPS and interoperability.

@@ -6,7 +6,9 @@
 //!
 //! A [`CodestreamDecoder`] is asked first for codestreams that are [`plain`].
 
+mod boxes;
 mod file;
+mod georeference;
 mod memory;
 mod packets;
 

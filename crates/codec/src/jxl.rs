@@ -196,7 +196,7 @@ fn metadata(image: &JxlImage, boxes: &Boxes<'_>) -> Result<Metadata, CodecError>
         icc: (!is_srgb).then(|| image.rendered_icc()),
         exif: exif.and_then(without_exif_prefix).map(upright),
         xmp: boxes.xmp.map(Content::read).transpose()?,
-        resolution: None,
+        ..Metadata::default()
     })
 }
 

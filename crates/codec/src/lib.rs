@@ -135,7 +135,7 @@ pub use jpeg2000::decode_codestream;
 use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;
-pub use metadata::{Metadata, Resolution};
+pub use metadata::{Georeference, Metadata, Resolution};
 pub use multiscales::{
     Axis, DOCUMENTS as IMAGE_DOCUMENTS, GroupError, LONGEST as LONGEST_DOCUMENT, METADATA as IMAGE_METADATA,
     Multiscales, image_document, is_image_folder, says_image,

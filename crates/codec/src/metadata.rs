@@ -14,6 +14,24 @@ pub struct Metadata {
     pub xmp: Option<Vec<u8>>,
     /// The resolution that the format itself states, rather than its EXIF.
     pub resolution: Option<Resolution>,
+    /// The place on a map, of a picture that is no TIFF.
+    pub georeference: Option<Georeference>,
+}
+
+/// The place of a picture on a map, as its file states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Georeference {
+    /// The tags of GeoTIFF, in a TIFF structure.
+    Tags(Vec<u8>),
+    /// GML, for which no format has a place.
+    Gml,
+}
+
+impl Georeference {
+    /// Returns the bytes of the tags.
+    pub(super) fn bytes(&self) -> u64 {
+        if let Self::Tags(tags) = self { tags.len() as u64 } else { 0 }
+    }
 }
 
 /// A resolution in hundredths of a pixel per inch.
@@ -93,7 +111,8 @@ impl Metadata {
     /// Returns the bytes of all parts that vary in length.
     pub(super) fn bytes(&self) -> u64 {
         let parts = [&self.icc, &self.exif, &self.xmp];
-        parts.into_iter().flatten().map(|part| part.len() as u64).sum()
+        let georeference = self.georeference.as_ref().map_or(0, Georeference::bytes);
+        parts.into_iter().flatten().map(|part| part.len() as u64).sum::<u64>() + georeference
     }
 
     /// Returns the orientation as EXIF numbers it: 1 to 8, and 1 if it is not stated.

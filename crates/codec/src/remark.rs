@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::mapped::Mapped;
+use super::metadata::Georeference;
 use super::tiff::exif_has_resolution;
 use super::{Decoded, Format, Metadata, Native, Other, QuantizationError, Target, jpeg};
 
@@ -25,6 +26,8 @@ pub enum Remark {
     WithoutMetadata,
     /// The resolution was left out, because the new format has no place for it.
     WithoutResolution,
+    /// The georeference was left out, because the new format has no place for it.
+    WithoutGeoreference,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
     /// Overviews and thumbnails in a TIFF were left out, as they were made for the old contrast.
@@ -125,6 +128,7 @@ impl Decoded {
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
+        let place = self.loses_georeference(to).then_some(Remark::WithoutGeoreference);
         let may_lack_values = self.mapped.is_some() || self.no_data.is_some();
         let none_counts = if may_lack_values { Remark::NoValues } else { Remark::Invisible };
         // A band is not the picture.
@@ -139,7 +143,7 @@ impl Decoded {
         let stretched = self.inner_range().map(|_| Remark::StretchedRange);
         of_its_kind
             .into_iter()
-            .chain([without, nowhere, levels, rgb, fewer, invisible, stretched])
+            .chain([without, nowhere, place, levels, rgb, fewer, invisible, stretched])
             .flatten()
             .collect()
     }
@@ -160,6 +164,16 @@ impl Decoded {
             || loses_xmp
             || loses_ome
             || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
+    }
+
+    /// Returns whether the picture has a place on a map that a format does not state.
+    fn loses_georeference(&self, to: Format) -> bool {
+        match (&self.metadata.georeference, &self.native) {
+            (Some(Georeference::Tags(_)), _) => to != Format::Tiff,
+            (Some(Georeference::Gml), _) => true,
+            (None, Native::Tiff(tiff)) => to != Format::Tiff && tiff.is_georeferenced(),
+            (None, _) => false,
+        }
     }
 
     /// Returns whether the picture loses its resolution in a format.

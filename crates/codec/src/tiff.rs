@@ -44,6 +44,7 @@ mod dimensions;
 mod directories;
 mod fax;
 mod gdal;
+mod geo;
 mod header;
 mod imagej;
 mod inflated;
@@ -77,6 +78,7 @@ use arrangement::Change;
 pub(super) use bands::Bands;
 pub(super) use colours::divide_alpha_out;
 pub(super) use cut::rows_of_strip;
+pub(super) use geo::{GeoTags, has_georeference};
 use header::Header;
 use method::Method;
 use pages::{Company, Pictures, Smaller};
@@ -136,6 +138,11 @@ pub(super) struct Native {
 }
 
 impl Native {
+    /// Returns whether the picture states its place on a map.
+    pub(super) fn is_georeferenced(&self) -> bool {
+        geo::is_georeferenced(&self.kept)
+    }
+
     /// Returns the bytes of the tags.
     pub(super) fn metadata_bytes(&self) -> u64 {
         let of_overviews = self.pyramid.overviews.iter().map(|overview| overview.kept.bytes_of_values());

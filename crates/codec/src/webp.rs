@@ -103,7 +103,7 @@ impl Decode for Source<'_> {
             icc: self.decoder.icc_profile().map_err(decode_error)?,
             exif: exif.and_then(without_exif_prefix),
             xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
-            resolution: None,
+            ..Metadata::default()
         };
         let animation = self.frames.map(|frames| frames.animation);
         let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy(), animation });

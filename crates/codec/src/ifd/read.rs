@@ -69,6 +69,12 @@ pub(crate) fn read(mut bytes: &[u8], form: Form, offset: usize) -> Option<(Direc
     Some((outline.fill(&mut bytes).ok()?, next))
 }
 
+/// Reads the first directory of a TIFF structure.
+pub(crate) fn first(bytes: &[u8]) -> Option<Directory> {
+    let (form, offset) = header(bytes)?;
+    read(bytes, form, offset).map(|(directory, _)| directory)
+}
+
 /// A directory without its values, which have yet to be read.
 #[derive(Debug)]
 pub(crate) struct Outline {

@@ -308,6 +308,7 @@ impl<'a> Markers<'a> {
             // Other formats have no place for its extension.
             xmp: self.first_app1(XMP).and_then(|packet| xmp::corrected(packet, true)).map(Cow::into_owned),
             resolution: self.density.and_then(Density::resolution),
+            georeference: None,
         }
     }
 

@@ -6,9 +6,11 @@ use std::ops::Range;
 
 use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 
+use super::boxes::boxes;
+use super::georeference;
 use super::{SETTINGS, Size, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
 use crate::decode::{Decode, Describe, Wanted};
-use crate::metadata::{Metadata, MetadataBytes};
+use crate::metadata::{Georeference, Metadata, MetadataBytes};
 use crate::samples::rescale;
 use crate::stated::Stated;
 use crate::{BlockCoder, CodecError, CodestreamDecoder, Format, Limits, MemoryNeeds, Native, Other, Payload};
@@ -35,6 +37,7 @@ struct Source<'a> {
     layout: Layout,
     stated: Option<Stated>,
     icc: Option<Vec<u8>>,
+    georeference: Option<Georeference>,
     /// The most bytes that the decoder takes.
     decoder_bytes: u64,
     /// The offset of the codestream, and its first marker segment.
@@ -58,27 +61,6 @@ fn mend(bytes: &mut [u8]) {
 /// Returns the place of the codestream's box in a JP2 file.
 fn codestream_box(bytes: &[u8]) -> Option<Range<usize>> {
     boxes(bytes).find(|(kind, _)| kind == b"jp2c").map(|(_, place)| place)
-}
-
-/// Returns the types and the places of the boxes of a file that are there in whole (T.800, I.4).
-fn boxes(bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let found = box_at(bytes, at)?;
-        at = found.1.end;
-        Some(found)
-    })
-}
-
-fn box_at(bytes: &[u8], at: usize) -> Option<([u8; 4], Range<usize>)> {
-    let &[a, b, c, d, ref kind @ ..] = bytes.get(at..)?.first_chunk::<8>()?;
-    let (header, length) = match u32::from_be_bytes([a, b, c, d]) {
-        0 => (8, bytes.len() - at),
-        1 => (16, usize::try_from(u64::from_be_bytes(*bytes.get(at + 8..)?.first_chunk()?)).ok()?),
-        length => (8, length as usize),
-    };
-    let end = at.checked_add(length).filter(|&end| end <= bytes.len() && length >= header)?;
-    Some((*kind, at + header..end))
 }
 
 /// Returns the number of channels that a palette's box maps the components to.
@@ -154,7 +136,8 @@ impl<'a> Source<'a> {
         let decoder_bytes = decoder_bytes(&bytes[start..], &size, channels);
         let is_direct = is_direct && pixel.channels() == size.components && !pixel.has_alpha();
         let layout = layout(&size, pixel);
-        Ok(Self { bytes, layout, stated, icc, decoder_bytes, codestream: (start, size), is_direct })
+        let (georeference, codestream) = (georeference::read(bytes), (start, size));
+        Ok(Self { bytes, layout, stated, icc, georeference, decoder_bytes, codestream, is_direct })
     }
 
     /// Describes a codestream that only a device decodes.
@@ -169,8 +152,9 @@ impl<'a> Source<'a> {
             3 if is_direct => Pixel::Rgb,
             _ => return Err(only_on_gpu()),
         };
-        let (layout, stated, icc) = (layout(size, pixel), Some(Stated::spread(size.bits)), profile(bytes));
-        Ok(Self { bytes, layout, stated, icc, decoder_bytes: 0, codestream, is_direct })
+        let (layout, stated) = (layout(size, pixel), Some(Stated::spread(size.bits)));
+        let (icc, georeference) = (profile(bytes), georeference::read(bytes));
+        Ok(Self { bytes, layout, stated, icc, georeference, decoder_bytes: 0, codestream, is_direct })
     }
 
     /// Has a device decode the picture into the slot, if it can.
@@ -241,7 +225,8 @@ impl Describe for Source<'_> {
     }
 
     fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, carried: self.icc.as_ref().map_or(0, Vec::len) as u64 }
+        let georeference = self.georeference.as_ref().map_or(0, Georeference::bytes);
+        MetadataBytes { native: 0, carried: self.icc.as_ref().map_or(0, Vec::len) as u64 + georeference }
     }
 
     fn block_coder(&self) -> Option<BlockCoder> {
@@ -257,14 +242,14 @@ impl Describe for Source<'_> {
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let is_decoded = self.is_decoded_elsewhere(wanted.decoder, slot);
-        let Self { bytes, layout, icc, codestream: (start, _), .. } = *self;
+        let Self { bytes, layout, icc, georeference, codestream: (start, _), .. } = *self;
         if !is_decoded && block_coder(&bytes[start..]) == BlockCoder::HighThroughput {
             return Err(only_on_gpu());
         }
         if !is_decoded {
             with_decoded(bytes, |decoded| take(decoded, &layout, slot)).map_err(malformed)??;
         }
-        let metadata = Metadata { icc, ..Metadata::default() };
+        let metadata = Metadata { icc, georeference, ..Metadata::default() };
         Ok(Payload { layout, metadata, native: Native::Other(Other::default()), mapped: None })
     }
 }

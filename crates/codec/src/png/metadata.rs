@@ -57,6 +57,7 @@ impl<'a> Parts<'a> {
             exif: self.exif.map(<[u8]>::to_vec),
             xmp: self.xmp.and_then(Data::read).filter(|packet| str::from_utf8(packet).is_ok()),
             resolution: self.resolution,
+            georeference: None,
         }
     }
 }

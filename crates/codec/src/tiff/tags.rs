@@ -1,9 +1,9 @@
 //! The tags, and the list of those that travel with the picture.
 
-use super::super::ifd::{self, Directory, Form, Value};
-use super::super::metadata::{Metadata, Resolution};
+use super::super::ifd::{self, Directory, Value};
+use super::super::metadata::{Georeference, Metadata, Resolution};
 use super::arrangement::{self, Change};
-use super::{gdal, imagej};
+use super::{gdal, geo, imagej};
 
 /// NewSubfileType: an odd value marks a smaller version of another page.
 pub(super) const KIND: u16 = 254;
@@ -254,7 +254,8 @@ pub(super) fn metadata_bytes(directory: &Directory) -> u64 {
 /// Returns the metadata that other formats have a place for.
 pub(super) fn metadata(directory: &Directory) -> Metadata {
     let [icc, xmp] = [ICC, XMP].map(|tag| directory.bytes(tag).map(<[u8]>::to_vec));
-    Metadata { icc, exif: exif(directory), xmp, resolution: resolution(directory) }
+    // A georeference stays among the tags.
+    Metadata { icc, exif: exif(directory), xmp, resolution: resolution(directory), georeference: None }
 }
 
 /// Reads the resolution. Its unit is the inch unless the tags state another.
@@ -280,8 +281,7 @@ pub(super) fn fractions(directory: &Directory, tag: u16) -> Option<Vec<f64>> {
 
 /// Returns whether EXIF, which is a TIFF without a picture, states a resolution.
 pub(crate) fn exif_has_resolution(exif: &[u8]) -> bool {
-    let parsed = ifd::header(exif).and_then(|(form, offset)| ifd::read(exif, form, offset));
-    parsed.is_some_and(|(directory, _)| resolution(&directory).is_some())
+    ifd::first(exif).is_some_and(|directory| resolution(&directory).is_some())
 }
 
 /// Makes EXIF from a TIFF's own tags.
@@ -293,12 +293,12 @@ fn exif(directory: &Directory) -> Option<Vec<u8>> {
 
 /// Makes a TIFF's tags from the metadata of a picture in another format, except for the profile.
 pub(super) fn from_metadata(metadata: &Metadata) -> Directory {
-    let parsed = metadata.exif.as_deref().and_then(|exif| {
-        let (form, offset): (Form, usize) = ifd::header(exif)?;
-        ifd::read(exif, form, offset)
-    });
-    let mut directory = parsed.map_or_else(Directory::default, |(directory, _)| directory);
+    let exif = metadata.exif.as_deref().and_then(ifd::first);
+    let mut directory = exif.unwrap_or_default();
     directory.entries.retain(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
+    if let Some(Georeference::Tags(tags)) = &metadata.georeference {
+        geo::tags(tags).for_each(|(tag, value)| directory.set(tag, value));
+    }
     if let Some(xmp) = &metadata.xmp {
         directory.set(XMP, Value::Data { kind: 1, bytes: xmp.clone() });
     }

@@ -137,14 +137,6 @@ impl Decoder {
         CanonicalCode { end: &self.end, place: &self.place, symbols: &self.symbols }
     }
 
-    /// Returns the length of the code that these [`SHORT`] bits begin with, and its symbol.
-    ///
-    /// `None` if they do not hold a whole code.
-    pub(super) fn first(&self, bits: u32) -> Option<(u8, u8)> {
-        let entry = self.short[bits as usize];
-        (entry > 0).then_some(((entry >> 8) as u8, entry as u8))
-    }
-
     /// Takes a symbol. At least 16 bits must be in the buffer.
     ///
     /// `None` if they do not begin with a code.
