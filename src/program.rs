@@ -69,7 +69,10 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
             print(&queue::retry(&command)?)
         }
         Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
-        Invocation::Command(Command::Explain(command)) => print(&explain::describe(&command)?),
+        Invocation::Command(Command::Explain(command)) => {
+            let (text, exit) = explain::describe(&command)?;
+            print(&text).map(|_| exit)
+        }
         Invocation::Command(Command::Retry(command)) => print(&retry::retry(&command)?),
         Invocation::Command(Command::Pause(command)) => print(&pause::pause(&command)?),
         Invocation::Command(Command::Resume(command)) => print(&pause::resume(&command)?),

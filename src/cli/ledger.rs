@@ -15,10 +15,10 @@ pub struct StatusCommand {
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "URL", conflicts_with_all = ["out", "state", "failures"])]
     pub queue: Option<histeqd_queue::Place>,
-    /// The folder of the ledger, if --state named another
+    /// Folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// List all pictures that failed for good instead, with the reasons
+    /// List all pictures that failed for good, with the reasons
     #[arg(long)]
     pub failures: bool,
     /// Print one JSON object
@@ -36,13 +36,15 @@ impl StatusCommand {
 /// The arguments of `histeqd explain`.
 #[derive(Debug, Args)]
 pub struct ExplainCommand {
-    /// Outputs, here or in object storage
+    /// Outputs and output folders; outputs may be in object storage
+    ///
+    /// In folders, files without a record and without the name of a picture are passed over.
     #[arg(value_name = "OUTPUT", required = true)]
     pub outputs: Vec<PathBuf>,
-    /// The folder of the ledger, if --state named another
+    /// Folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Print a JSON object for each
+    /// Print a JSON object per file
     #[arg(long)]
     pub json: bool,
 }
@@ -53,7 +55,7 @@ pub struct PauseCommand {
     /// The output folder
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
-    /// The folder of the ledger, if --state named another
+    /// Folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }
@@ -61,22 +63,22 @@ pub struct PauseCommand {
 /// The arguments of `histeqd retry`.
 #[derive(Debug, Args)]
 pub struct RetryCommand {
-    /// The output folder; with --queue, nothing
+    /// The output folder; left out with --queue
     #[arg(value_name = "OUT", required = true)]
     #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
     pub out: Option<PathBuf>,
-    /// Those of this queue instead: nats://HOST/NAME
+    /// Retry pictures of this queue instead: nats://HOST/NAME
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "URL", conflicts_with = "state")]
     pub queue: Option<histeqd_queue::Place>,
-    /// The file with the key of the queue's messages, if they are signed
+    /// File with the key of the queue's messages, if they are signed
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "FILE", requires = "queue")]
     pub key_file: Option<PathBuf>,
-    /// Their names or paths, or globs; all that failed if none is given
+    /// Names, paths or globs of pictures; by default all that failed
     #[arg(value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,
-    /// The folder of the ledger, if --state named another
+    /// Folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }

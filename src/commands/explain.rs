@@ -4,31 +4,61 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use codec::Format;
 use serde::Serialize;
 use store::{Storage, Url};
+use walkdir::{DirEntry, WalkDir};
 
 use crate::cli::ExplainCommand;
 use crate::config::PictureSettings;
 use crate::config::outputs::{OutputKey, told_keys};
-use crate::error::Error;
+use crate::error::{Error, Exit};
 use crate::fs::paths::{self, Shown, absolute};
 use crate::ledger::{self, Ledger, LedgerError, Recorded};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
 use crate::words::Words;
 
-/// Returns the answer to `histeqd explain`.
+/// Returns the answer to `histeqd explain`, and its exit code: whether histeqd made every output,
+/// and all are unchanged since.
 ///
 /// # Errors
-/// When an output does not exist, or is no file.
-pub fn describe(command: &ExplainCommand) -> Result<String, Error> {
-    let explained = command.outputs.iter().map(|output| {
-        let explained = Explained::of(output, command.state.as_deref())?;
-        Ok(if command.json { explained.to_json() } else { explained.to_text() })
-    });
-    explained.collect()
+/// When an output does not exist, or a folder has no outputs.
+pub fn describe(command: &ExplainCommand) -> Result<(String, Exit), Error> {
+    let (mut text, mut exit) = (String::new(), Exit::Done);
+    for named in &command.outputs {
+        for output in outputs(named)? {
+            let explained = Explained::of(&output, command.state.as_deref())?;
+            if explained.is_untouched != Some(true) {
+                exit = Exit::SomeFailed;
+            }
+            text += &if command.json { explained.to_json() } else { explained.to_text() };
+        }
+    }
+    Ok((text, exit))
+}
+
+/// Returns the outputs below a folder, in the order of their names; or the path itself, if it is no
+/// folder.
+fn outputs(named: &Path) -> Result<Vec<PathBuf>, Error> {
+    if store::is_url(named) || !named.is_dir() {
+        return Ok(vec![named.to_owned()]);
+    }
+    let unknown = |why: &dyn fmt::Display| Error::CannotRun(format!("{}: {why}", Shown(named)));
+    let entries = WalkDir::new(named).follow_root_links(true).sort_by_file_name().into_iter();
+    let shown = |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_bytes().starts_with(b".");
+    let mut found = Vec::new();
+    for entry in entries.filter_entry(shown) {
+        let entry = entry.map_err(|why| unknown(&why))?;
+        let path = entry.path();
+        if entry.file_type().is_file() && (Format::of_name(path).is_some() || Record::of(path).is_some()) {
+            found.push(entry.into_path());
+        }
+    }
+    if found.is_empty() { Err(unknown(&"no outputs in this folder")) } else { Ok(found) }
 }
 
 /// Where the settings were found.
@@ -65,7 +95,7 @@ impl Explained {
         let unknown = |why: &dyn fmt::Display| Error::CannotRun(format!("{}: {why}", Shown(output)));
         let url = Url::parse(output).map_err(|why| unknown(&why))?;
         let found = Storage::new(0).bucket(&url).and_then(|bucket| bucket.head(&url));
-        let found = found.map_err(|why| unknown(&why))?.ok_or_else(|| unknown(&"there is no such object"))?;
+        let found = found.map_err(|why| unknown(&why))?.ok_or_else(|| unknown(&"no such object"))?;
         let record = Record::of_found(&found);
         let is_untouched = record.map(|record| record.is_of_length(found.entry.size));
         let recipe = record.and_then(|record| Recipe::of_found(&found, &record));
@@ -76,7 +106,7 @@ impl Explained {
         let unknown = |why: &dyn fmt::Display| Error::CannotRun(format!("{}: {why}", Shown(output)));
         let metadata = fs::metadata(output).map_err(|why| unknown(&why))?;
         if !metadata.is_file() {
-            return Err(unknown(&"is no file; name outputs, as in `histeqd explain done/*.png`"));
+            return Err(unknown(&"not a regular file; name outputs or an output folder"));
         }
         let file = output.canonicalize().map_err(|why| unknown(&why))?;
         let record = Record::of(&file);
@@ -129,9 +159,9 @@ impl Explained {
     fn write_text(&self, text: &mut String) -> fmt::Result {
         write!(text, "{}: ", Shown(&self.output))?;
         match self.is_untouched {
-            Some(true) => writeln!(text, "made by histeqd, and as it was made")?,
-            Some(false) => writeln!(text, "made by histeqd, and changed by somebody else since")?,
-            None => writeln!(text, "has no record of histeqd, so nothing is known of how it was made")?,
+            Some(true) => writeln!(text, "made by histeqd, unchanged since")?,
+            Some(false) => writeln!(text, "made by histeqd, changed since")?,
+            None => writeln!(text, "no record of histeqd; settings unknown")?,
         }
         match (&self.keys, self.record) {
             (Some((keys, source)), _) => write_keys(text, keys, *source)?,
@@ -139,20 +169,18 @@ impl Explained {
                 let digest = record.settings();
                 writeln!(
                     text,
-                    "  settings: not known; only their digest is recorded ({digest}): by an older version, or because they are long or name files"
+                    "  settings: unknown; only their digest is recorded ({digest}): made by an older version, or the settings are long or name files"
                 )?;
             }
             (None, None) if self.input.is_some() => {
-                writeln!(text, "  settings: not known; the ledger has only their digest")?;
+                writeln!(text, "  settings: unknown; the ledger has only their digest")?;
             }
             (None, None) => {}
         }
         if let Some(input) = &self.input {
             writeln!(text, "  input, by the ledger: {}", Shown(input))?;
         }
-        self.trouble
-            .as_ref()
-            .map_or(Ok(()), |why| writeln!(text, "  its ledger tells nothing: {}", Words(why)))
+        self.trouble.as_ref().map_or(Ok(()), |why| writeln!(text, "  ledger: {}", Words(why)))
     }
 
     fn to_json(&self) -> String {

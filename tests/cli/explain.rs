@@ -33,10 +33,10 @@ fn an_output_tells_its_settings() {
     place.run("in --out plain").exits(0);
     place.run("plain/a.pgm --out twice --method clahe --strength 0.5 --deterministic").exits(0);
     place.run("explain plain/a.pgm twice/a.pgm").exits(0).prints(
-        "plain/a.pgm: made by histeqd, and as it was made\n  \
+        "plain/a.pgm: made by histeqd, unchanged since\n  \
            settings: all are the defaults\n  \
            left at their defaults: method global, strength 1, color luma, format keep, depth keep\n\
-         twice/a.pgm: made by histeqd, and as it was made\n  \
+         twice/a.pgm: made by histeqd, unchanged since\n  \
            settings: --method clahe --strength 0.5 --jpeg cpu --deflate cpu\n  \
            left at their defaults: clip-limit auto, tiles 8x8, color luma, format keep, depth keep\n",
     );
@@ -46,16 +46,28 @@ fn an_output_tells_its_settings() {
     assert_eq!((&told["unchanged"], &told["input"]), (&true.into(), &serde_json::Value::Null));
 
     place.file("plain/a.pgm", "P5 1 1 255 another");
-    place
-        .run("explain plain/a.pgm")
-        .exits(0)
-        .prints("plain/a.pgm: made by histeqd, and changed by somebody else since\n");
-    place
-        .run("explain in/a.pgm")
-        .exits(0)
-        .prints("in/a.pgm: has no record of histeqd, so nothing is known of how it was made\n");
+    place.run("explain plain/a.pgm").exits(1).prints("plain/a.pgm: made by histeqd, changed since\n");
+    place.run("explain in/a.pgm").exits(1).prints("in/a.pgm: no record of histeqd; settings unknown\n");
     place.run("explain none.pgm").exits(3).says("none.pgm: ");
-    place.run("explain in").exits(3).says("in: is no file; name outputs");
+    place.run("explain /dev/null").exits(3).says("/dev/null: not a regular file; name outputs");
+}
+
+#[test]
+fn the_outputs_of_a_folder_are_explained_in_order() {
+    let Some(place) = place_or_skip(&["in/b.pgm", "in/x/a.pgm"]) else { return };
+    place.run("in --out done --resume").exits(0);
+    place.file("done/notes.txt", "of no picture");
+    let outputs = |ran: &str| -> Vec<String> {
+        let lines = ran.lines().filter(|line| !line.starts_with(' '));
+        lines.map(str::to_owned).collect()
+    };
+    let ran = place.run("explain done");
+    let unchanged = |name: &str| format!("done/{name}: made by histeqd, unchanged since");
+    assert_eq!(outputs(&ran.exits(0).stdout()), [unchanged("b.pgm"), unchanged("x/a.pgm")]);
+    place.file("done/c.pgm", DULL);
+    assert_eq!(outputs(&place.run("explain done").exits(1).stdout()).len(), 3);
+    place.file("empty/notes.txt", "of no picture");
+    place.run("explain empty").exits(3).says("empty: no outputs in this folder");
 }
 
 #[test]
@@ -78,8 +90,8 @@ fn of_outputs_of_older_versions_it_says_what_is_known() {
     make("done", "");
     let ran = place.run("explain done/a.pgm");
     ran.exits(0)
-        .prints("  settings: not known; only their digest is recorded (")
-        .prints("): by an older version, or because they are long or name files\n");
+        .prints("  settings: unknown; only their digest is recorded (")
+        .prints("): made by an older version, or the settings are long or name files\n");
     assert_eq!(explained(&place, "done/a.pgm")["settings"], serde_json::Value::Null);
 
     // The ledger has always had them, and the input.
@@ -121,33 +133,31 @@ fn what_is_made_again_is_told_before_and_after_with_the_flags_that_differ() {
     let clahe = "in --out done --method clahe --tiles 1x1";
     let difference = "--method clahe instead of global";
     let would = format!(
-        "Note: 2 outputs of other settings would be made again: {difference}\nWould do: 2 pictures\n"
+        "Note: 2 outputs with other settings would be made again: {difference}\nWould do: 2 pictures\n"
     );
     place.run(&format!("{clahe} --dry-run")).exits(0).says(&would);
     let json = place.run(&format!("{clahe} --dry-run --json")).exits(0).json();
     assert_eq!((&json["remade"], &json["remade_for"]), (&2.into(), &serde_json::json!({ difference: 2 })));
 
     let ran = place.run(&format!("{clahe} --verbose"));
-    let again = format!("2 outputs of other settings are made again: {difference}\n");
-    ran.exits(0)
-        .says(&again)
-        .says(&format!("note: in/a.pgm: its output was of other settings: {difference}\n"));
-    ran.says(&format!("Note: 2 outputs of other settings were made again: {difference}\nDone: 2 pictures"));
+    let again = format!("2 outputs with other settings are made again: {difference}\n");
+    ran.exits(0).says(&again).says(&format!("note: in/a.pgm: its output had other settings: {difference}\n"));
+    ran.says(&format!("Note: 2 outputs with other settings were made again: {difference}\nDone: 2 pictures"));
     assert!(ran.stderr().find(&again) < ran.stderr().find("done: in/a.pgm"), "{}", ran.stderr());
 
     // For one of them it is not known, as for outputs of older versions.
     removexattr(place.path("done/b.pgm"), SETTINGS).unwrap();
     let ran = place.run("in --out done --strength 0.5 --dry-run");
     ran.exits(0).says(
-        "Note: 2 outputs of other settings would be made again: \
+        "Note: 2 outputs with other settings would be made again: \
          1 --method global instead of clahe, --strength 0.5 instead of 1; 1 of others\n",
     );
     removexattr(place.path("done/a.pgm"), SETTINGS).unwrap();
     let ran = place.run("in --out done --dry-run");
-    ran.exits(0).says("Note: 2 outputs of other settings would be made again\nWould do: 2 pictures\n");
+    ran.exits(0).says("Note: 2 outputs with other settings would be made again\nWould do: 2 pictures\n");
     fs::write(place.path("in/a.pgm"), [DULL, b""].concat()).unwrap();
     place
         .run("in --out done --dry-run")
         .exits(0)
-        .says("Note: 1 output of other settings would be made again\n");
+        .says("Note: 1 output with other settings would be made again\n");
 }

@@ -62,6 +62,23 @@ fn what_is_printed_is_a_file_that_sets_the_same() {
 }
 
 #[test]
+fn one_preset_is_printed_by_its_name() {
+    let place = Place::new();
+    let all = place.run("presets").exits(0).stdout();
+    for (name, keys) in presets(&place) {
+        let one = place.run(&format!("presets {name}")).exits(0).is_silent().stdout();
+        assert!(
+            one.starts_with("# ") && one.contains(&format!("\n[{name}]\n")) && all.contains(&one),
+            "{one}"
+        );
+        assert_eq!(one.matches("\n[").count(), 1, "{one}");
+        let json = place.run(&format!("presets {name} --json")).exits(0).json();
+        assert_eq!(json, serde_json::json!({ name: keys }));
+    }
+    place.run("presets portrait").exits(2).says("portrait");
+}
+
+#[test]
 fn the_documentation_says_what_each_preset_sets() {
     let printed = Place::new().run("presets").exits(0).stdout();
     for table in printed.split("\n[").skip(1) {
@@ -158,7 +175,7 @@ fn keys_that_a_preset_sets_are_not_complained_of_and_flags_that_need_them_are_ta
     place.file("my.toml", "preset = 'photo'\nmethod = 'stretch'\nclip-low = 1\n");
     place.run("in --out out --config my.toml --quiet").exits(0).is_silent();
     let ran = place.run("in --out out --preset photo --together file");
-    ran.exits(2).says("and --method clahe makes one for each tile (--preset photo sets --method)");
+    ran.exits(2).says("but --method clahe makes one per tile (--preset photo sets --method)");
     let table = place.run("histogram in --equalized --preset photo --format json --bins 4").exits(0).json();
     let written = "--exposure 0.8 --method clahe --tiles 12x12 --noise 96 --strength 0.5";
     let written = format!("histogram in --equalized {written} --format json --bins 4");
@@ -185,7 +202,7 @@ fn a_copy_of_the_defaults_goes_over_a_preset_and_that_is_told() {
     place.file("in/b/a.pgm", ramp());
     let copy = place.run("--print-config").exits(0).stdout();
     place.file("my.toml", copy.replace("preset = \"none\"", "preset = \"photo\""));
-    let why = "the configuration file repeats the defaults of color, exposure, method, noise, strength, tiles, which go over --preset photo";
+    let why = "the configuration file repeats the defaults of color, exposure, method, noise, strength, tiles, which override --preset photo";
     place.run("in --out out --config my.toml").exits(0).says(why);
     place.file("my.toml", copy);
     place.file("in/b/histeqd.toml", "preset = 'photo'\n");

@@ -84,9 +84,9 @@ fn another_input_and_other_settings_make_other_outputs() {
     bucket
         .run(&place, [&*input, "--out", &out].into_iter().chain(stretch))
         .exits(0)
-        .says("Note: 6 outputs of other settings were made again: --method stretch instead of global\n");
+        .says("Note: 6 outputs with other settings were made again: --method stretch instead of global\n");
     let made = bucket.run(&place, ["explain", &bucket.url("out/50%.pgm")]);
-    made.exits(0).prints(": made by histeqd, and as it was made\n  settings: --method stretch\n");
+    made.exits(0).prints(": made by histeqd, unchanged since\n  settings: --method stretch\n");
     place.run("in --out reference --method stretch").exits(0);
     assert_done(&bucket, &place, "out");
     bucket.run(&place, [&*input, "--out", &out, "--overwrite"]).exits(0).says("Done: 6 pictures");
