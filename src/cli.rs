@@ -18,7 +18,7 @@ use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, Parser, Subcommand};
 
 #[cfg(feature = "queue")]
 use histeqd_queue::Place;
@@ -49,70 +49,61 @@ const ABOUT: &str =
     "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
 
 const LONG_ABOUT: &str = "\
-Enhances the contrast of whole folders of pictures by histogram equalization, on
-CPUs and GPUs, which all write the same bytes (JPEGs and TIFFs compressed by deflate only with --deterministic).
+Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and
+GPUs. All devices write the same bytes (for JPEGs and deflate TIFFs with --deterministic).
 
-Inputs are never modified. The tree below an input folder is mirrored below the
-output folder; a file that is given by name goes directly into it, or becomes the
-file that --out names (photo.jpg --out result.jpg). The format is detected from a
-file's content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP, WebP, GIF and DICOM are read and
-written, with 8 and 16 bit; JPEG XL and JPEG 2000 are read, and written as TIFF or what
---format says.
+Inputs are never modified. The tree below an input folder is mirrored in the output
+folder. A file that is given by name goes directly into it, or to the file that --out
+names (photo.jpg --out result.jpg). The format is detected from the content. PNG, JPEG,
+TIFF, PGM/PPM/PAM, BMP, WebP, GIF and DICOM are read and written, with 8 and 16 bit;
+JPEG XL and JPEG 2000 are read, and written as TIFF or in the format of --format.
 
-An output appears whole or not at all. A picture is skipped if its output was made
-from it, as it is, with the same settings, so running the same command again
-continues where it stopped. Hidden files are ignored, and so are files in folders
-that have neither the name nor the content of a picture. Trash and index folders of
-systems (@eaDir, #recycle, $RECYCLE.BIN), backups (a.jpg~) and temporary names
-(a.jpg.part) are left out and counted; an --include that spells the name takes
-them. A file that is named like a picture but is not one, or whose format is not
-supported (HEIF, OpenEXR, FITS), fails with the reason; use --exclude to leave it out.";
+An output appears whole or not at all. A picture is skipped if its output was made from
+its present state with the same settings, so the same command continues where it
+stopped. Hidden files are ignored, and so are files in folders that have neither the
+name nor the content of a picture. Trash and index folders of systems (@eaDir, #recycle,
+$RECYCLE.BIN), backups (a.jpg~) and temporary names (a.jpg.part) are left out and
+counted; an --include that spells the name takes them. A file that has the name of a
+picture but is not one, or has an unsupported format (HEIF, OpenEXR, FITS), fails with
+the reason; use --exclude to leave it out.";
 
 const AFTER: &str = "\
 Examples:
-  histeqd inbox/ --out done/                   every picture in inbox/
+  histeqd photos/ --out done/ --preset photo   a folder of photographs
   histeqd photo.jpg --out result.jpg           one picture
-  cat a.png | histeqd - --out - > b.png        from standard input to standard output
-  histeqd photos/ --out done/ --preset photo   settings that suit photographs
-  histeqd inbox/ --out done/ --format png      all outputs as PNG
-  histeqd inbox/ --out done/ --dry-run         list what would be done
-  histeqd histogram photo.jpg --plot hist.svg  counts of every channel, and a plot
-  histeqd devices                              which GPUs can be used, and why others cannot
-  histeqd bench                                what this machine's devices can do
 
-Ctrl-C finishes the pictures in progress; press it again to quit at once.
-Run 'histeqd --help' for all details.";
+`histeqd --help` lists all flags, more examples, units and exit codes.";
 
 const AFTER_LONG: &str = "\
 Examples:
-  Every picture in inbox/, into the same tree in done/:
+  All pictures in inbox/, in the same tree in done/:
       histeqd inbox/ --out done/
 
-  Photographs, with settings that suit them; and the same, but stronger:
+  Photographs, with settings for them; and stronger:
       histeqd photos/ --out done/ --preset photo
       histeqd photos/ --out done/ --preset photo --strength 0.8
 
-  All levels evenly over the whole range, but for 1 % at each end; and the look of another picture:
+  Levels spread linearly, with 1 % clipped at each end; and the histogram of another picture:
       histeqd plates/ --out done/ --method stretch --clip-low 1 --clip-high 1
       histeqd scenes/ --out done/ --method match --reference scenes/best.tif
 
   The same as OpenCV's createCLAHE(2.0, (8, 8)):
       histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
 
-  X-rays of 16 bit, as JPEGs to look at:
+  16-bit x-rays, as JPEGs to look at:
       histeqd xrays/ --out done/ --preset xray --depth 8 --format jpeg
 
-  One picture into a file whose name chooses the format, and one from program to program:
+  One picture to a file whose name chooses the format, and one in a pipe:
       histeqd xray.tif --out xray.png
       curl -s https://example.org/a.png | histeqd - --out - --format jpeg > b.jpg
 
   Only the TIFFs of one year, written as PNG:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
 
-  From one bucket, or folder of it, to another:
+  From one bucket, or folder in it, to another:
       histeqd s3://scans/inbox --out s3://scans/done
 
-  List what would be done, without writing anything:
+  List what would be done, and write nothing:
       histeqd inbox/ --out done/ --dry-run
 
   Everything again, on the CPU alone, with at most 1 GiB of memory for pictures:
@@ -122,14 +113,14 @@ Examples:
       histeqd inbox/ --out done/ --json --quiet | jq .failed
 
 Configuration:
-  Flags override the configuration file, which overrides what --preset sets, which
-  overrides the defaults. The file is the one named by --config, or
+  Flags override the configuration file, which overrides --preset, which overrides the
+  defaults. The file is the one named by --config, or
   $XDG_CONFIG_HOME/histeqd/config.toml (by default ~/.config/histeqd/config.toml) if it
   exists; no other place is searched. Its keys are the long flags under Picture,
   Output, Selection, Resources and Watching, without the dashes, except
   --split-channels, which is only a flag, and --deterministic, which is jpeg = \"cpu\" and
   deflate = \"cpu\".
-  --print-config prints all of them with the values that would be used.
+  --print-config prints all keys with the values in effect.
 
 Units:
   Sizes      512MiB, 4GiB; kB, MB and GB are powers of ten; a bare number is bytes
@@ -140,12 +131,46 @@ Exit codes:
   0    everything was done
   1    some pictures failed; each is named with the reason
   2    invalid usage or configuration
-  3    it could not run at all
+  3    the run could not start
   130  interrupted by Ctrl-C or SIGTERM. The first signal finishes the pictures in
        progress, the second quits at once; neither leaves partial output. A service
        stopped by the first signal exits with 0
 
 A folder with the name of a command, such as 'devices', must be written './devices'.";
+
+/// The flags in the short help, without `--help` and `--version`.
+const EVERYDAY: [&str; 19] = [
+    "out",
+    "watch",
+    "preset",
+    "method",
+    "strength",
+    "color",
+    "together",
+    "format",
+    "depth",
+    "quality",
+    "overwrite",
+    "include",
+    "exclude",
+    "threads",
+    "devices",
+    "dry-run",
+    "quiet",
+    "report",
+    "verbose",
+];
+
+/// Keeps an argument out of the short help, unless it is an everyday flag.
+fn in_short_help(arg: Arg) -> Arg {
+    let is_everyday = is_everyday(&arg);
+    arg.hide_short_help(!is_everyday)
+}
+
+/// Returns whether an argument is a flag of the short help.
+fn is_everyday(arg: &Arg) -> bool {
+    arg.get_long().is_some_and(|flag| EVERYDAY.contains(&flag))
+}
 
 /// The command line as it was typed.
 #[derive(Debug, Parser)]
@@ -156,54 +181,60 @@ A folder with the name of a command, such as 'devices', must be written './devic
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd presets\n       histeqd status <OUT>\n       histeqd explain <OUTPUT>...\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
+    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd <COMMAND>",
+    mut_args = in_short_help,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"
 )]
 pub struct Cli {
-    /// Pictures, and folders of pictures, also in object storage; "-" for standard input
+    /// Pictures and folders of pictures; "-" for standard input
     ///
-    /// A URL (s3://BUCKET/FOLDER, gs://, az://) is a folder unless its name is that of a picture. Credentials and endpoints are read from
-    /// the environment, for example from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL.
+    /// Paths, or URLs of object storage (s3://BUCKET/FOLDER, gs://, az://). A URL is a folder
+    /// unless its name is that of a picture. Credentials and endpoints are read from the
+    /// environment, for example from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and
+    /// AWS_ENDPOINT_URL.
     #[arg(value_name = "INPUT", required_unless_present_any = ["print_config", "files_from"])]
     inputs: Vec<PathBuf>,
 
-    /// The folder for the outputs, created if missing; or for one picture its file, such as result.png, or "-"
+    /// Output folder; for one picture its file, or "-" for standard output
     ///
-    /// If there is one input, no folder, and the name ends in the extension of a format that is written, it is the output's
-    /// file, which is replaced if it exists, and the extension chooses the format. "-" is standard output; the format is then
-    /// the input's, or that of --format. Anything else, a name with a slash at its end and the name of a folder that exists
-    /// are the folder for all outputs. It may be a URL, as an input may.
+    /// The folder is created if missing. For a single input file, a name with the extension of a
+    /// writable format, such as result.png, is the output file: an existing one is replaced, and
+    /// the extension chooses the format. "-" is standard output, in the input's format or that of
+    /// --format. Anything else, a name with a slash at its end and the name of an existing folder
+    /// are the folder for all outputs. May be a URL, like an input.
     #[arg(long, short, value_name = "OUT", required_unless_present = "print_config")]
     out: Option<PathBuf>,
 
     /// Watch the folders and process new pictures until stopped
     ///
-    /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
-    /// that a restart continues where it stopped. Folders in object storage are listed every 30 s, or what --poll says. Cannot be combined with --resume, --overwrite, --dry-run, --json and
-    /// --timings.
+    /// A picture is processed as soon as it is complete, and again when it changes. A ledger
+    /// records finished pictures, so a restart continues where it stopped. Folders in object
+    /// storage are listed every 30 s, or at the interval of --poll. Not with --resume, --overwrite,
+    /// --dry-run, --json and --timings.
     #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard", "allow_empty"])]
     watch: bool,
 
-    /// Use the ledger, not the outputs, to tell what is already done
+    /// Skip finished pictures by the ledger, not by their outputs
     ///
-    /// A picture is skipped if it was processed in its present state with these settings, even if its output was taken
-    /// away or lies where outputs can carry no record. The ledger is the one that
-    /// --watch keeps, in the folder .histeqd of the output folder unless --state names another. Cannot be combined with
-    /// --watch, --overwrite, --dry-run and --shard: one process at a time keeps a ledger.
+    /// A picture is skipped if it was processed in its present state with these settings, even if
+    /// its output was removed or cannot carry a record. The ledger is that of --watch: the folder
+    /// .histeqd in the output folder, or the folder of --state. Not with --watch, --overwrite,
+    /// --dry-run and --shard: one process at a time keeps a ledger.
     #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite", "shard"])]
     resume: bool,
 
-    /// With --watch: publish what arrives to this queue, and leave the work to `histeqd work`: nats://HOST/NAME
+    /// With --watch: queue for new pictures, processed by `histeqd work`: nats://HOST/NAME
     ///
-    /// Outputs and the queue tell what is done or waits already; inputs stay where they are, and no ledger is kept. While the queue is full
-    /// or its server away, new pictures wait. See `histeqd submit --help` for who we are to the server.
+    /// Outputs and the queue show which pictures are done or waiting; inputs stay where they are,
+    /// and no ledger is kept. New pictures wait while the queue is full or its server is away. See
+    /// `histeqd submit --help` for credentials.
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "URL", requires = "watch")]
     queue: Option<Place>,
 
-    /// With --queue: a file with a key that signs the messages, so that others cannot add any
+    /// With --queue: file with the key that signs the messages
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "FILE", requires = "queue")]
     key_file: Option<PathBuf>,
@@ -214,24 +245,26 @@ pub struct Cli {
     #[command(flatten)]
     written: Written,
 
-    /// Write the same bytes on every machine: code JPEGs and compress TIFFs on the CPU
+    /// Write the same bytes on every machine: JPEGs and deflate on the CPU
     ///
-    /// The same as --jpeg cpu --deflate cpu. Everything else is byte-identical on every device anyway.
+    /// The same as --jpeg cpu --deflate cpu. Everything else is byte-identical on every device
+    /// anyway.
     #[arg(long, help_heading = "Resources", conflicts_with_all = ["jpeg", "deflate"])]
     deterministic: bool,
 
     /// Send the channels of a colour picture to different devices
     ///
-    /// Needs --color per-channel. Speeds up a single large picture, because each GPU receives only its own channels over
-    /// its own bus; with many pictures all GPUs are busy without it. Takes about twice the memory per picture. The result
-    /// is byte-identical.
+    /// Needs --color per-channel. Speeds up a single large picture, because each GPU receives only
+    /// its own channels over its own bus; with many pictures all GPUs are busy without it. Takes
+    /// about twice the memory per picture. The result is byte-identical.
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
-    /// List what would be done and what would fail, and write nothing
+    /// List what would be done and what would fail; write nothing
     ///
-    /// Every picture's header is read, and no pixels are decoded. So what is not supported, too large or has a damaged
-    /// header is known, and damage farther behind is not. Exits with 1 if a picture would fail.
+    /// Reads the header of every picture and decodes no pixels: pictures that are unsupported, too
+    /// large or have a damaged header are found, later damage is not. Exits with 1 if a picture
+    /// would fail.
     #[arg(long, short = 'n', help_heading = "Report")]
     dry_run: bool,
 
@@ -245,16 +278,18 @@ pub struct Cli {
     #[arg(long, help_heading = "Report", conflicts_with = "watch")]
     json: bool,
 
-    /// Report where the time went and what the bottleneck was
+    /// Report the time of each stage and the bottleneck
     ///
-    /// Each stage's share of the pictures' time, how busy the CPU and the GPUs were, and what would help.
+    /// Each stage's share of the pictures' time, the load of the CPU and the GPUs, and a remedy for
+    /// the bottleneck.
     #[arg(long, help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     timings: bool,
 
-    /// Write a page that shows the pictures before and after, to be opened in a browser: out/report.html
+    /// Write a web page of pictures before and after, such as out/report.html
     ///
-    /// One file, without a server: the first 500 pictures by name, with their histograms and remarks, the names of 10,000, and what was
-    /// done before, or failed and why. Its name ends in .html; an existing page is replaced.
+    /// One file, without a server: the first 500 pictures by name, with histograms and remarks, the
+    /// names of up to 10,000, and the pictures that were done before or failed, with the reasons.
+    /// Its name ends in .html; an existing page is replaced.
     #[arg(long, value_name = "FILE", help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     report: Option<PathBuf>,
 
@@ -265,7 +300,7 @@ pub struct Cli {
     #[command(flatten)]
     config: ConfigFile,
 
-    /// Print the configuration that would be used, and exit
+    /// Print the configuration in effect, and exit
     #[arg(long, help_heading = "Configuration")]
     print_config: bool,
 
@@ -276,7 +311,7 @@ pub struct Cli {
 /// The subcommands: everything other than equalizing pictures.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Count the levels of pictures, channel by channel, as a table and as plots
+    /// Count the levels of every channel, as a table and as plots
     #[command(
         long_about = histogram::LONG_ABOUT,
         after_help = histogram::AFTER,
@@ -285,30 +320,32 @@ pub enum Command {
     Histogram(Box<HistogramCommand>),
     /// List the usable devices, and why a GPU cannot be used
     Devices,
-    /// Print what each preset sets, as a configuration file would
+    /// Print the keys that each preset sets
     Presets(PresetsCommand),
-    /// Show what was done for an output folder, how fast, what failed and what is waiting
+    /// Show counts, speed, failures and waiting pictures of an output folder
     Status(StatusCommand),
-    /// Tell with which settings outputs were made
+    /// Print the settings that outputs were made with
+    ///
+    /// Exits with 0 if histeqd made all of them and none was changed since, with 1 otherwise.
     Explain(ExplainCommand),
-    /// Have pictures that failed for good tried again
+    /// Retry pictures that failed for good
     Retry(RetryCommand),
-    /// Have a running service begin no more pictures, until `resume`
+    /// Pause a running service until `resume`
     Pause(PauseCommand),
-    /// Have a service that was paused begin pictures again
+    /// Resume a paused service
     Resume(PauseCommand),
-    /// Publish pictures to a queue that several machines work on
+    /// Publish pictures to a queue for several machines
     #[cfg(feature = "queue")]
     #[command(long_about = queue::LONG_ABOUT_SUBMIT, override_usage = "histeqd submit [OPTIONS] --out <OUT> --queue <URL> <INPUT>...")]
     Submit(Box<SubmitCommand>),
-    /// Do the pictures of a queue
+    /// Process the pictures of a queue
     #[cfg(feature = "queue")]
     #[command(long_about = queue::LONG_ABOUT_WORK)]
     Work(Box<WorkCommand>),
-    /// Measure what the buses and devices of this machine can do
+    /// Measure the buses and devices of this machine
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
-    /// Print the completion script for a shell
+    /// Print a shell's completion script
     Completions(CompletionsCommand),
     /// Write the manual pages to a folder
     Man(ManCommand),
@@ -399,7 +436,7 @@ impl Cli {
         if self.watch {
             // Folders may set this at any time.
             let left = flags.left_to_folders(&written).into_iter();
-            notes.extend(left.map(|(_, why)| format!("{why}, which a folder's histeqd.toml may still say")));
+            notes.extend(left.map(|(_, why)| format!("{why}, unless a folder's histeqd.toml sets it")));
         }
         if self.timings && self.quiet && !self.json {
             return Err(Error::Usage(
@@ -412,9 +449,7 @@ impl Cli {
         }
         if let Some(page) = self.report.as_deref().filter(|page| !report::is_page(page)) {
             let page = Shown(page);
-            return Err(Error::Usage(format!(
-                "--report {page}: it is a page, so its name has to end in .html"
-            )));
+            return Err(Error::Usage(format!("--report {page}: the name of the page must end in .html")));
         }
         let lists = self.report.is_some();
         let report = Report { style, json: self.json, timings: self.timings, lists };

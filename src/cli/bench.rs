@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 
 pub(super) const LONG_ABOUT: &str = "\
-Measures what the buses and devices of this machine can do in a batch.
+Measures the buses and devices of this machine in a batch.
 
-Pictures are made once in memory, and sent again and again through real worker
-processes and their lanes, as in a batch, but without files and codecs. Prints one
-JSON object: pictures per second, and bytes per second sent to the devices.";
+Pictures are generated once in memory and sent repeatedly through real worker processes
+and their lanes, without files and codecs. Prints one JSON object: pictures per second,
+and bytes per second sent to the devices.";
 
 pub(super) const AFTER: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use crate::config::{self, ConfigError, Written};
 /// The configuration file of a command.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ConfigFile {
-    /// Read this configuration file instead of the usual one
+    /// Configuration file to read instead of the default one
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     config: Option<PathBuf>,
 

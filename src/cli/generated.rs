@@ -25,7 +25,7 @@ pub struct CompletionsCommand {
 /// The arguments of `histeqd man`.
 #[derive(Debug, Args)]
 pub struct ManCommand {
-    /// The folder for the pages; created if missing
+    /// Folder for the pages, created if missing
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }

@@ -15,14 +15,14 @@ use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
 use crate::source::is_folder;
 
 pub(super) const LONG_ABOUT: &str = "\
-Counts how often every level occurs in each channel of pictures: of colour in red (R),
-green (G), blue (B) and their luma, else in gray, and in alpha (A) where there is one.
-Pixels whose alpha is 0 count only there, for they have no colour that can be seen.
+Counts every level in each channel of pictures: red (R), green (G), blue (B) and their
+luma in colour pictures, else gray, and alpha (A) if there is one. Pixels whose alpha is 0
+are counted only in A, because their colour is invisible.
 
-The result is a table on standard output, a row (or JSON object) for every channel of
-every picture, in the order of the pictures. Value v of a picture with L levels is in
-bin v * BINS / L, rounded down. Every device counts the same. Settings of folders
-(histeqd.toml) do not matter here.";
+The result is a table on standard output, with a row (or JSON object) for every channel of
+every picture, in the order of the pictures. Value v of a picture with L levels is in bin
+v * BINS / L, rounded down. Every device counts the same. Settings of folders
+(histeqd.toml) are not used.";
 
 pub(super) const AFTER: &str = "\
 Examples:
@@ -36,18 +36,18 @@ Examples:
 /// The command line of `histeqd histogram`.
 #[derive(Debug, Args)]
 pub struct HistogramCommand {
-    /// Pictures, and folders of pictures; "-" for standard input
+    /// Pictures and folders of pictures; "-" for standard input
     #[arg(value_name = "PICTURE", required_unless_present = "files_from")]
     inputs: Vec<PathBuf>,
 
     #[command(flatten)]
     part: Part,
 
-    /// Bins of the table's histograms: 1 to 256, to 65536 for 16-bit pictures [default: 256]
+    /// Bins per histogram of the table: 1 to 256, or to 65536 for 16 bit [default: 256]
     #[arg(long, value_name = "N", default_value_t = 256, hide_default_value = true, value_parser = value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     bins: u32,
 
-    /// How the table is written: csv, json [default: csv]
+    /// Format of the table: csv, json [default: csv]
     #[arg(
         long,
         value_enum,
@@ -59,34 +59,36 @@ pub struct HistogramCommand {
     )]
     format: TableFormat,
 
-    /// Write the table to this file instead of standard output ("-")
+    /// File for the table, instead of standard output ("-")
     ///
-    /// A file appears whole or not at all. Anything else, such as a pipe, is written to as rows arrive.
+    /// A file appears whole or not at all. Anything else, such as a pipe, is written to as rows
+    /// arrive.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Write the sums of all pictures to this file, for `histeqd --lut FILE`
+    /// File for the sums of all pictures, for `histeqd --lut FILE`
     ///
-    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue, per-channel, linked or a channel. There is
-    /// a table too only with --out.
+    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own luma, unless --color
+    /// is hue, per-channel, linked or a channel. A table is then written only with --out.
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
 
-    /// Draw the histograms too, as FILE.png or FILE.svg
+    /// File for a plot of the histograms: FILE.png or FILE.svg
     ///
-    /// The channels are overlaid, each in 256 bins. For several pictures the name must contain "{}", which is replaced by
-    /// the picture's path below its input folder: "plots/{}.svg".
+    /// The channels are overlaid, each in 256 bins. For several pictures the name must contain
+    /// "{}", which is replaced by the picture's path below its input folder: "plots/{}.svg".
     #[arg(long, value_name = "FILE", value_parser = plot_name)]
     plot: Option<String>,
 
-    /// Use a logarithmic scale for the heights, so that rare levels show
+    /// Logarithmic heights, which make rare levels visible
     #[arg(long, requires = "plot")]
     log: bool,
 
     /// Count the pictures again after equalization
     ///
-    /// The table's column "stage" tells the two apart; a plot shows them in two panels. --color, --method and its options
-    /// select how to equalize, as for `histeqd` itself. Only the histograms are written.
+    /// The column "stage" of the table distinguishes the two; a plot shows them in two panels.
+    /// --color, --method and its options select how to equalize, as for `histeqd` itself. Only the
+    /// histograms are written.
     #[arg(long)]
     equalized: bool,
 
@@ -95,13 +97,13 @@ pub struct HistogramCommand {
 
     /// Send the channels of a colour picture to different devices
     ///
-    /// Speeds up a single large picture, because each GPU receives only its own channels over its own bus; with many
-    /// pictures all GPUs are busy without it. Takes about twice the memory per picture. The result is byte-identical. With
-    /// --equalized it needs --color per-channel.
+    /// Speeds up a single large picture, because each GPU receives only its own channels over its
+    /// own bus; with many pictures all GPUs are busy without it. Takes about twice the memory per
+    /// picture. The result is byte-identical. With --equalized it needs --color per-channel.
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
-    /// How long a GPU may take for one picture before it counts as failed [default: 30s]
+    /// Time limit per picture, after which a GPU counts as failed [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
     device_timeout: Option<Wait>,
 
@@ -153,11 +155,11 @@ impl HistogramCommand {
         // Settings of folders concern outputs.
         settings.folder_settings = false;
         if settings.picture.operation.colour == Colour::Lab {
-            return Err(Error::Usage("--color lab is not counted; all others are".to_owned()));
+            return Err(Error::Usage("--color lab cannot be counted; use another --color".to_owned()));
         }
         if self.split_channels && self.equalized && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage(
-                "--split-channels needs --color per-channel where it equalizes".to_owned(),
+                "--split-channels with --equalized needs --color per-channel".to_owned(),
             ));
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
@@ -213,14 +215,14 @@ impl Choice for Counting {
     fn adapt(flag: Arg) -> Arg {
         let name = flag.get_long().unwrap_or_default().to_owned();
         let flag = match name.as_str() {
-            "reference" => flag.help("With match: the picture whose levels the others get, or a file of counts"),
-            "tile-size" => flag.help("With clahe: tiles of about this many pixels a side [default: off]"),
-            "levels" => flag.help("How many levels samples have: full, auto (what the file says), or a number [default: full]"),
-            "no-data" => flag.help("The level of pixels that are none: they do not count [default: none]"),
+            "reference" => flag.help("With match: reference picture, or a file of counts"),
+            "tile-size" => flag.help("With clahe: tile size in pixels [default: off]"),
+            "levels" => flag.help("Number of levels of the samples: full, auto (as the file states), or a number [default: full]"),
+            "no-data" => flag.help("No-data value, whose pixels are not counted [default: none]"),
             "color" => flag.help(
-                "What is equalized in a colour picture: luma, hue, per-channel, linked [default: luma]; \"gray\", \"red\", \"green\" and \"blue\" make gray of it first",
+                "Equalized part of a colour picture: luma, hue, per-channel, linked; or gray, red, green, blue, which convert it to gray first [default: luma]",
             ),
-            "devices" => flag.help("Which devices count: auto, cpu, all, or GPUs by number or UUID [default: auto]"),
+            "devices" => flag.help("Devices that count: auto, cpu, all, or a list of GPUs [default: auto]"),
             _ => flag,
         };
         match name.as_str() {

@@ -89,7 +89,7 @@ fn one_file(cli: &Cli, out: PathBuf, format: Format) -> Result<Output, String> {
             format!(", or name it {}", Shown(&out.with_extension(wanted.extensions()[0])))
         });
         return Err(format!(
-            "the name of --out {} says {format}, and --format says otherwise; leave out --format{otherwise}",
+            "--out {} is the name of a {format}, but --format is another; leave out --format{otherwise}",
             Shown(&out)
         ));
     }

@@ -10,28 +10,28 @@ use crate::error::Error;
 /// Which of the pictures in the input folders a run is for.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Part {
-    /// Take only the files on this list, instead of searching; "-" for standard input
+    /// File that lists the files to process; "-" for standard input
     ///
-    /// One path a line, or between NUL bytes if there is any, as from `find -print0` and `fd -0`. Relative paths start at the
-    /// current folder, as in any list that a program prints there. Each file has to lie in an input folder (the current one if none
-    /// is named), below which its output is mirrored. The rules for files that a search finds hold for these too; listed folders
-    /// are passed over.
+    /// One path per line, or separated by NUL bytes, as from `find -print0` and `fd -0`. Relative
+    /// paths start at the current folder. Each file has to lie in an input folder (the current one
+    /// if none is given), below which its output is mirrored. Files on the list are selected by the
+    /// same rules as files found in folders; folders on the list are passed over.
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<PathBuf>,
 
-    /// Take only one of several parts of the pictures, such as 1/4, and leave the others to other runs: NUMBER/PARTS, auto
+    /// Part of the pictures to process, such as 1/4: NUMBER/PARTS, auto
     ///
-    /// Which part a picture is in depends on its path below its input folder alone, so runs on several machines need not know
-    /// of each other, and may share an output folder. "auto" takes the part from the environment: SLURM_ARRAY_TASK_ID of
-    /// a Slurm job array, or JOB_COMPLETION_INDEX of an indexed job of Kubernetes, where JOB_COMPLETIONS has to be set to the
-    /// number of its completions.
+    /// The part of a picture depends only on its path below its input folder, so runs on several
+    /// machines need no coordination and may share an output folder. "auto" takes the part from the
+    /// environment: SLURM_ARRAY_TASK_ID of a Slurm job array, or JOB_COMPLETION_INDEX of an indexed
+    /// job of Kubernetes, where JOB_COMPLETIONS has to be set to the number of completions.
     #[arg(long, value_name = "PART")]
     pub shard: Option<ShardChoice>,
 
-    /// Accept a folder in object storage below which there is nothing
+    /// Accept an empty input folder in object storage
     ///
-    /// Such a folder does not exist there, so its name is most likely mistyped; without this flag nothing is done, and folders with similar names
-    /// are named.
+    /// An empty folder does not exist there, so its name is probably mistyped; without this flag
+    /// nothing is done, and folders with similar names are listed.
     #[arg(long)]
     pub allow_empty: bool,
 }

@@ -8,31 +8,30 @@ use histeqd_queue::{Access, Limits, Place};
 
 use super::config_file::ConfigFile;
 use super::keys::{Choice, Keys};
-use super::{Part, have_settings};
+use super::{Part, have_settings, is_everyday};
 use crate::config::{Request, RunKind, Settings, Style, Wait, Written};
 use crate::error::Error;
 
 pub(super) const LONG_ABOUT_SUBMIT: &str = "\
-Publishes the pictures that are not done yet to a queue on a NATS server, from which
-`histeqd work` takes them on any number of machines that reach the same folders by
-the same paths. The settings travel with the pictures, those of their folders
-(histeqd.toml) too. Submitting the same again adds nothing; while the queue is full, it
-waits.
+Publishes pictures that are not done yet to a queue on a NATS server. `histeqd work` takes
+them from there, on any number of machines that reach the same folders by the same paths.
+The settings travel with the pictures, including those of their folders (histeqd.toml).
+Submitting a picture again adds nothing. While the queue is full, submit waits.
 
-The server is `nats-server --jetstream`, from version 2.9. Who we are to it is in the
-environment: NATS_USER and NATS_PASSWORD, NATS_TOKEN, the files NATS_CREDS or NATS_NKEY,
-and for TLS the files NATS_CA, NATS_CERT and NATS_KEY. The queue is created if there is
-none of its name.";
+The server is `nats-server --jetstream`, version 2.9 or newer. Credentials are read from
+the environment: NATS_USER and NATS_PASSWORD, NATS_TOKEN, the files NATS_CREDS or
+NATS_NKEY, and for TLS the files NATS_CA, NATS_CERT and NATS_KEY. The queue is created if
+it does not exist.";
 
 pub(super) const LONG_ABOUT_WORK: &str = "\
-Does the pictures of a queue, until it is stopped. It takes no more of them than it can
-work on, and what it has not begun it gives back when it is stopped. A message counts as
-done once its outputs are on the disk. What was begun by a worker that is silent for too
-long goes to another one.
+Processes the pictures of a queue until it is stopped. It takes only as many as it can
+work on, and returns those that it has not begun when it is stopped. A message counts as
+done once its outputs are on disk. Pictures of a worker that is silent for too long go to
+another worker.
 
-A picture that is itself at fault, and one that fails or ends its worker again and again,
-is put aside with the reason: `histeqd status --queue URL` tells, and `histeqd retry
---queue URL` has it done again.";
+A picture that is faulty, or that fails or ends its worker repeatedly, is put aside with
+the reason: `histeqd status --queue URL` lists it, and `histeqd retry --queue URL` retries
+it.";
 
 /// Where the queue is.
 #[derive(Clone, Debug, Args)]
@@ -41,17 +40,17 @@ pub(crate) struct QueueArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) queue: Place,
 
-    /// A file with a key that signs the messages; workers that have it take no others
+    /// File with the key that signs the messages; workers with a key accept no others
     ///
-    /// At least 16 bytes, the same for submit, work, retry and --watch; for one queue.
+    /// At least 16 bytes, the same for submit, work, retry and --watch; one key per queue.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// How many messages the queue takes, if it is new [default: 1000000]
+    /// Maximum number of messages, for a new queue [default: 1000000]
     #[arg(long, value_name = "N")]
     max_messages: Option<NonZero<u32>>,
 
-    /// How long a worker may be silent before others take over its pictures, if the queue is new [default: 30s]
+    /// Silence after which a worker's pictures go to others, for a new queue [default: 30s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     lease: Option<Wait>,
 }
@@ -83,27 +82,32 @@ pub(super) fn check_publishing(written: &Written, split_channels: bool) -> Resul
     }
     if let Some(flag) = written.first_of_services() {
         return Err(Error::Usage(format!(
-            "--{flag} has no effect with --queue: inputs stay where they are, no ledger is kept, and `histeqd status --queue` tells \
-             what became of them"
+            "--{flag} has no effect with --queue: inputs stay where they are, no ledger is kept, and `histeqd status --queue` \
+             shows the results"
         )));
     }
     Ok(())
 }
 
 fn of_workers_only(flag: &str) -> Error {
-    Error::Usage(format!(
-        "--{flag} is for those who do the work, so it has no effect here; give it to `histeqd work`"
-    ))
+    Error::Usage(format!("--{flag} is a flag of workers and has no effect here; give it to `histeqd work`"))
+}
+
+/// Keeps keys out of the short help, unless they are everyday flags.
+fn in_short_help(flag: Arg) -> Arg {
+    let is_hidden = flag.get_help_heading().is_some() && !is_everyday(&flag);
+    flag.hide_short_help(is_hidden)
 }
 
 /// The command line of `histeqd submit`.
 #[derive(Debug, Args)]
+#[command(mut_args = in_short_help)]
 pub struct SubmitCommand {
-    /// Pictures, and folders of pictures
+    /// Pictures and folders of pictures
     #[arg(value_name = "INPUT", required_unless_present = "files_from")]
     inputs: Vec<PathBuf>,
 
-    /// The folder for the outputs
+    /// Output folder
     #[arg(long, short, value_name = "OUT")]
     out: PathBuf,
 
@@ -161,15 +165,17 @@ pub struct WorkCommand {
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
 
-    /// A folder, here or in object storage, that pictures may be read from and outputs written to; what is elsewhere is refused (can be repeated)
+    /// Folder for inputs and outputs, here or in object storage (repeatable)
+    ///
+    /// Pictures and outputs elsewhere are refused.
     #[arg(long = "root", value_name = "DIR", required = true, num_args = 1)]
     pub(crate) roots: Vec<PathBuf>,
 
-    /// How often a picture is tried that fails without its own fault, or whose worker does not come back
+    /// Attempts for a picture that fails through no fault of its own, or whose worker disappears
     #[arg(long, value_name = "N", default_value = "5")]
     pub(crate) attempts: NonZero<u32>,
 
-    /// Stop once nothing is waiting or in progress any more
+    /// Stop when nothing is waiting or in progress
     #[arg(long)]
     pub(crate) until_empty: bool,
 
@@ -218,7 +224,7 @@ impl Choice for Working {
     fn adapt(flag: Arg) -> Arg {
         match flag.get_long() {
             Some("durability") => {
-                flag.value_name("WHEN").help("When an output counts as written: full, fast [default: full]")
+                flag.value_name("WHEN").help("When an output counts as done: full, fast [default: full]")
             }
             _ => flag,
         }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, Parser};
 
 use super::Cli;
 use crate::config;
@@ -20,7 +20,24 @@ pub(super) fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
 pub(super) fn slip(words: &[OsString]) -> Option<String> {
     let word = words.get(1)?;
     let has_output = words.iter().any(|word| word == "--out" || word == "-o");
-    if has_output { called_like_a_command(word) } else { None }.or_else(|| verb(word)).or_else(|| meant(word))
+    if has_output { called_like_a_command(word) } else { None }
+        .or_else(|| verb(word))
+        .or_else(|| meant(word))
+        .or_else(|| path_without_out(words))
+}
+
+/// Returns a sentence with the flag for the output if only `--out` is missing, and there are
+/// several paths.
+fn path_without_out(words: &[OsString]) -> Option<String> {
+    let (program, others) = words.split_first()?;
+    let start = [program.clone(), "--out".into(), "out".into()];
+    let cli = Cli::try_parse_from(start.into_iter().chain(others.iter().cloned())).ok()?;
+    let [_, .., last] = cli.inputs.as_slice() else { return None };
+    let last = Shown(last);
+    Some(match last.0.is_file() {
+        true => "--out is missing; name the output folder, as in --out done".to_owned(),
+        false => format!("--out is missing, so {last} is an input; if it is the output, write --out {last}"),
+    })
 }
 
 /// Returns a sentence on how to name a folder, if the first word is a folder and also a command
@@ -51,7 +68,7 @@ pub(super) fn verb(word: &OsStr) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("there is no command, file or folder named {word}; what you mean may be {way}"))
+    Some(format!("there is no command, file or folder named {word}; did you mean {way}?"))
 }
 
 /// Returns a sentence with the command that the first word is most likely a typo of, unless it is a
@@ -86,6 +103,26 @@ mod tests {
             assert_eq!(meant(word), None);
         }
         assert!(!meant("workerr").is_some_and(|meant| meant.contains("`histeqd worker`")), "nobody means it");
+    }
+
+    #[test]
+    fn an_output_without_its_flag_is_named_with_it() {
+        let slip = |line: &str| slip(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        for line in
+            ["photo.jpg out.jpg", "--preset photo photo.jpg out.jpg", "a b/ out.jpg", "-q -- a out.jpg"]
+        {
+            assert_eq!(
+                slip(&format!("histeqd {line}")).unwrap(),
+                "--out is missing, so out.jpg is an input; if it is the output, write --out out.jpg"
+            );
+        }
+        assert_eq!(
+            slip("histeqd photo.jpg Cargo.toml").unwrap(),
+            "--out is missing; name the output folder, as in --out done"
+        );
+        for line in ["photo.jpg", "photo.jpg out.jpg --nonsense", "photo.jpg out.jpg --out x --memory lots"] {
+            assert_eq!(slip(&format!("histeqd {line}")), None, "{line}");
+        }
     }
 
     #[test]

@@ -222,8 +222,28 @@ fn the_help_says_which_flags_are_keys() {
 }
 
 #[test]
+fn the_short_help_has_the_everyday_flags_and_the_long_help_has_all() {
+    let mut command = Cli::command().term_width(100);
+    let short = command.render_help().to_string();
+    assert!(short.lines().count() <= 60, "{} lines:\n{short}", short.lines().count());
+    let long = command.render_long_help().to_string();
+    let flags: Vec<_> = command.get_arguments().filter_map(Arg::get_long).collect();
+    assert!(EVERYDAY.iter().all(|flag| flags.contains(flag)));
+    for flag in flags {
+        let has = |help: &str| {
+            let line = format!("--{flag}");
+            let is_it = |word: &str| word == line || word.starts_with(&format!("{line}["));
+            help.lines()
+                .any(|help| help.trim_start().starts_with('-') && help.split_whitespace().take(2).any(is_it))
+        };
+        assert!(has(&long), "--{flag} is not in the long help");
+        assert_eq!(has(&short), EVERYDAY.contains(&flag) || ["help", "version"].contains(&flag), "--{flag}");
+    }
+}
+
+#[test]
 fn every_example_is_told_of_in_one_column() {
-    for examples in [AFTER, histogram::AFTER, bench::AFTER] {
+    for examples in [histogram::AFTER, bench::AFTER] {
         let lines = examples.lines().skip(1).take_while(|line| !line.is_empty());
         let told = |line: &str| line.rfind("  ").map(|gap| gap + 2).filter(|&column| column > 2);
         let columns: Vec<_> = lines.filter_map(told).collect();

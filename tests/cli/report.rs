@@ -149,14 +149,13 @@ fn help_is_short_or_long_and_goes_to_standard_output() {
     let (short, long) = (place.run("-h"), place.run("--help"));
     for help in [&short, &long] {
         help.exits(0).is_silent().prints("histeqd [OPTIONS] --out <OUT> <INPUT>...");
-        for heading in
-            ["Picture:", "Output:", "Selection:", "Resources:", "Report:", "Configuration:", "Examples:"]
-        {
+        for heading in ["Picture:", "Output:", "Selection:", "Resources:", "Report:", "Examples:"] {
             help.prints(&format!("\n{heading}\n"));
         }
         assert!(!help.stdout().contains("\n  worker"), "{help}");
     }
-    long.prints("Exit codes:");
+    short.prints("`histeqd --help` lists all flags");
+    long.prints("Exit codes:").prints("\nConfiguration:\n");
     assert_eq!(place.run("help").exits(0).stdout(), long.stdout());
     place.run("help histogram").exits(0).prints("histeqd histogram [OPTIONS] <PICTURE>...");
     assert!(long.stdout().len() > 2 * short.stdout().len());
@@ -167,6 +166,10 @@ fn help_is_short_or_long_and_goes_to_standard_output() {
 fn usage_errors_exit_2_with_a_suggestion() {
     let place = Place::with(&["in/a.pgm"]);
     place.run("").exits(2).says("--out <OUT>");
+    place
+        .run("in done")
+        .exits(2)
+        .says("--out is missing, so done is an input; if it is the output, write --out done");
     place.run("in --out done --ovewrite").exits(2).says("--overwrite");
     place.run("histogramm in/a.pgm --bins 2").exits(2).says("did you mean `histeqd histogram`?");
     place.run("statuss done").exits(2).says("did you mean `histeqd status`?");

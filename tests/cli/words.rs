@@ -9,10 +9,10 @@ use crate::harness::{BRIGHT, Place, project};
 fn what_is_no_command_is_told_how_it_is_asked_for() {
     let place = Place::with(&["in/a.pgm"]);
     for line in ["watch in", "watch in --out done", "Watch in --out done"] {
-        place.run(line).exits(2).says("what you mean may be `histeqd --watch INBOX --out OUT`");
+        place.run(line).exits(2).says("did you mean `histeqd --watch INBOX --out OUT`");
     }
-    place.run("equalize in --out done").exits(2).says("may be `histeqd INPUT --out OUT`");
-    place.run("gpus").exits(2).says("may be `histeqd devices`");
+    place.run("equalize in --out done").exits(2).says("did you mean `histeqd INPUT --out OUT`?");
+    place.run("gpus").exits(2).says("did you mean `histeqd devices`?");
     assert!(!place.path("done").exists());
     fs::rename(place.path("in"), place.path("watch")).unwrap();
     place.run("watch --out done").exits(0);
@@ -39,8 +39,7 @@ fn choices_are_read_in_any_case_as_flags_and_in_the_file() {
 fn a_glob_that_the_shell_left_alone_is_no_file_that_is_missing() {
     let place = Place::with(&["in/a.pgm", "in/b[1].pgm"]);
     let ran = place.run("in/*.jpg --out done");
-    ran.exits(1)
-        .says("failed: in/*.jpg: does not exist; the shell replaces a glob by names unless it is quoted");
+    ran.exits(1).says("failed: in/*.jpg: does not exist; the shell expands globs unless they are quoted");
     place.run("in/b[1].pgm --out done").exits(0);
     assert_eq!(place.read("done/b[1].pgm"), BRIGHT);
 }
@@ -71,7 +70,7 @@ fn shells_complete_what_may_become_of_inputs() {
         assert!(["keep", "delete", "move"].iter().all(|word| script.contains(word)), "{shell}");
     }
     assert!(!place.run("-h").stdout().contains("[possible values: keep"));
-    place.run("--watch in --out out --after burn").exits(2).says("is none of keep, delete and move:DIR");
+    place.run("--watch in --out out --after burn").exits(2).says("is not keep, delete or move:DIR");
 }
 
 /// Returns the files of Rust below a folder.
