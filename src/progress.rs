@@ -358,7 +358,7 @@ fn line(event: &Event, report: Report) -> Option<String> {
         Event::Remade { input, remake } if verbose => {
             let difference = remake.difference.as_ref();
             let difference = difference.map_or_else(String::new, |difference| format!(": {difference}"));
-            Some(format!("note: {}: its output was of other settings{difference}", Shown(input)))
+            Some(format!("note: {}: its output had other settings{difference}", Shown(input)))
         }
         Event::Failed { .. }
         | Event::Planned { .. }

@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(publish().unwrap(), 3);
         fs::write(folder.path().join("c.png"), "another's").unwrap();
         let why = publish().unwrap_err();
-        assert!(why.to_string().ends_with("c.png: there is another file of that name since"), "{why}");
+        assert!(why.to_string().ends_with("c.png: another file of that name has appeared"), "{why}");
         assert!(why.is_transient() && !why.affects_all());
         assert_eq!(fs::read(folder.path().join("c.png")).unwrap(), b"another's");
         assert_eq!(names(folder.path()), ["c.png"]);

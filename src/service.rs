@@ -183,17 +183,16 @@ fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> R
     let (server, address) = server::start(address, routes::all(Arc::clone(answers)))?;
     let has_own_token = settings.service.token_file.is_some();
     if !has_own_token {
-        info!("who retries, pauses or resumes there needs this token: {}", answers.access.token());
+        info!("token for retry, pause and resume: {}", answers.access.token());
     }
     if let Some(path) = answers.access.way_in() {
-        info!("the browser that opens this link first may do so without it: http://{address}{path}");
+        info!("link that signs in the first browser that opens it: http://{address}{path}");
     }
     if !address.ip().is_loopback() {
         let advice =
             if has_own_token { "" } else { "; --token-file FILE sets a token that outlives the service" };
         warn!(
-            "--listen {address}: whoever can reach this address sees names and previews of pictures; \
-             changes take the token{advice}"
+            "--listen {address}: anyone who can reach this address sees names and previews of pictures; changes need the token{advice}"
         );
     }
     Ok(server)

@@ -623,20 +623,20 @@ fn an_expression_of_a_folder_and_one_that_cannot_be_used() {
     for (flags, why) in [
         (
             "--together-by _w([0-9)",
-            "is no regular expression: unclosed character class, at character 4: [0-9)",
+            "is not a regular expression: unclosed character class, at character 4: [0-9)",
         ),
-        ("--together-by _w", "names no group; put what names it in parentheses"),
+        ("--together-by _w", "has no group; put the part that names it in parentheses"),
         ("--together-by _(.) --together all", "--together all and --together-by both say what has one table"),
-        ("--together-by _(.) --method clahe", "--together-by needs one table of levels"),
+        ("--together-by _(.) --method clahe", "--together-by needs one LUT"),
         ("--together-by _(.) --watch", "--together-by needs to know all pictures, and --watch never does"),
         ("--together-by _(.) --shard 1/2", "--together-by needs to know all pictures, and --shard 1/2"),
         ("--together-by _(.) --resume", "--together-by counts all pictures again"),
-        ("--together channel --method clahe", "--together channel needs one table of levels"),
+        ("--together channel --method clahe", "--together channel needs one LUT"),
     ] {
         place.run(&format!("in --out out {flags}")).exits(2).says(why);
     }
     place.file("in/histeqd.toml", "together-by = '_('\n");
-    place.run("in --out out").exits(1).says("is no regular expression: unclosed group, at character 2: (");
+    place.run("in --out out").exits(1).says("is not a regular expression: unclosed group, at character 2: (");
 }
 
 #[test]

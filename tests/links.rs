@@ -112,7 +112,7 @@ fn a_picture_fails_whose_folder_in_the_output_folder_is_a_link() {
         let ran = run(&place, line);
         ran.exits(1)
             .says("in/x/sub/kept: cannot write out/x/sub: out/x/sub is a link, and links below out are ");
-        ran.says("use mount --bind instead, or name the folder that it leads to itself, as another --out");
+        ran.says("use mount --bind instead, or give its target as another --out");
         assert_eq!(place.read("out/b.pgm"), BRIGHT);
         is_untouched(&place);
     }

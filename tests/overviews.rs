@@ -154,7 +154,7 @@ fn overviews_are_left_out_on_demand_or_where_there_is_no_place_for_them_which_is
         assert!(!ran.stdout().contains("overviews"), "{ran}");
         assert_eq!(versions(&place.path("out/a.tif")).len(), 1);
     }
-    place.run("in --out png --format png").exits(0).says("without overviews");
+    place.run("in --out png --format png").exits(0).says("overviews or thumbnails removed");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn what_is_no_version_of_the_picture_is_left_out_and_told() {
     let place = Place::new();
     let sizes = [(502, 551), (300, 100), (1200, 1300), (126, 138)];
     place.file("in/a.tif", with_overviews(3, &sizes));
-    place.run("in --out out").exits(0).says("without overviews");
+    place.run("in --out out").exits(0).says("overviews or thumbnails removed");
     let sizes: Vec<_> =
         versions(&place.path("out/a.tif")).iter().map(|(layout, ..)| (layout.width, layout.height)).collect();
     assert_eq!(sizes, [(1003, 1101), (502, 551), (126, 138)]);

@@ -127,7 +127,7 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
 
     // A retried picture fails again, and is listed once.
     place.run(&format!("retry --queue {queue} none.pgm")).exits(3).says("none of the pictures");
-    place.run(&format!("retry --queue {queue} broken.pgm")).exits(0).prints("1 picture is tried again");
+    place.run(&format!("retry --queue {queue} broken.pgm")).exits(0).prints("1 picture will be retried");
     assert!(dead(&place, &queue).is_empty());
     work(&place, &queue, "").exits(1);
     assert_eq!(dead(&place, &queue).len(), 1);
@@ -236,9 +236,9 @@ fn who_can_publish_cannot_make_a_worker_touch_anything_but_its_roots() {
     let reasons: Vec<_> = dead(&place, &queue).into_iter().map(|(_, reason)| reason).collect();
     assert_eq!(reasons.len(), bad.len() + 2, "{reasons:#?}");
     for why in [
-        "other/secret.pgm is below no --root of this worker",
-        "root/in/link.pgm is below no --root of this worker, because a link leads out of it",
-        "other/4.pgm is below no --root of this worker",
+        "other/secret.pgm is not below a --root of this worker",
+        "root/in/link.pgm is not below a --root of this worker, because a link leads out of it",
+        "other/4.pgm is not below a --root of this worker",
         "is neither an absolute path without `.` and `..` nor the URL of an object",
         "root/way is a link, and links below",
         "state is no key that travels",
@@ -385,7 +385,7 @@ fn what_may_pass_is_tried_again_so_often_and_then_put_aside() {
     assert_eq!(place.tree("out"), ["b.pgm"]);
     // Once the file is back, it is done.
     place.file("in/a.pgm", DULL);
-    place.run(&format!("retry --queue {queue}")).exits(0).prints("1 picture is tried again");
+    place.run(&format!("retry --queue {queue}")).exits(0).prints("1 picture will be retried");
     work(&place, &queue, "--attempts 2").exits(0);
     assert_eq!(place.tree("out"), ["a.pgm", "b.pgm"]);
 }

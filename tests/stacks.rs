@@ -339,7 +339,7 @@ fn a_file_that_ends_before_its_last_page_is_damaged() {
     let whole = plain(&some(5), Storage::Stored);
     place.file("in/cut.tif", &whole[..whole.len() - 40]);
     let ran = place.run("in --out out");
-    ran.exits(1).says("cut.tif: damaged TIFF: the directory of a page lies outside the file");
+    ran.exits(1).says("cut.tif: damaged TIFF: the directory of a page is outside the file");
     assert!(place.tree("out").is_empty());
 }
 

@@ -225,7 +225,7 @@ fn what_has_no_common_table_is_refused() {
     let place = Place::new();
     place.file("in/a.pgm", frames(1)[0].pgm());
     for (flags, why) in [
-        ("--together file --method clahe", "--together file needs one table of levels"),
+        ("--together file --method clahe", "--together file needs one LUT"),
         (
             "--together all --split-channels --color per-channel",
             "--together all and --split-channels exclude each other",
@@ -243,6 +243,6 @@ fn what_has_no_common_table_is_refused() {
     place
         .run("in --out out --together all")
         .exits(1)
-        .says("f.pfm: its samples are spread over levels between its own");
+        .says("f.pfm: its range of values is its own minimum and maximum");
     place.run("in/f.pfm --out out --together all --range 0..1").exits(0);
 }

@@ -115,11 +115,11 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
     refused(
         "one.tif",
         "",
-        "divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8, or --together folder",
+        "divides the pages of a stack into boxes, but this file is one picture; use two, such as 8x8, or --together folder",
     );
     refused("one.tif", "--dry-run", "it is one picture");
     refused("flat.tif", "", "its pages are channels or times without slices");
-    refused("untold.tif", "", "nothing tells of which channel, time and slice each of its pages is");
+    refused("untold.tif", "", "the channel, time and slice of its pages are not stated");
     refused("unlike.tif", "", "its pages are not of one kind");
     place
         .run("histogram stack.tif --equalized --method clahe --tiles 2x2x2")
@@ -202,7 +202,7 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
         "unlike",
         &[
             "it has 50x47 pixels of gray of 16 bits, and unlike/s1.tif, a slice of the same volume, has 61x47 pixels of gray of 16 bits",
-            "unlike/s1.tif: unlike/s2.tif, of the same volume, failed; mend it or take it away",
+            "unlike/s1.tif: unlike/s2.tif, of the same volume, failed; repair or remove it",
         ],
     );
     place.file("damaged/s2.tif", "II*\0 no more");

@@ -221,11 +221,11 @@ fn what_cannot_be_done_is_refused_with_a_remedy_and_leaves_nothing() {
         ("damaged", &|| place.file("damaged/0/0/1/2", "short"), "chunk 0/0/1/2"),
         ("long", &|| place.file("long/0/0/1/0", vec![0; 3 << 20]), "0/0/1/0: it has 3145728 bytes"),
         ("link", &|| link(&place, "../../../../b/0/0/0/0", "link/0/0/0/0"), "0/0/0/0 is a link"),
-        ("beside", &|| link(&place, "../b", "beside/other"), "other is a link or the like"),
+        ("beside", &|| link(&place, "../b", "beside/other"), "other is a link or a special file"),
         (
             "smaller",
             &|| Image::of([1, 15, 20], [16, 16]).write_array(&place, "smaller/1"),
-            "no mean of whole samples",
+            "is not a whole-number reduction",
         ),
     ];
     image.write(&place, "b");

@@ -15,7 +15,7 @@ use crate::progress::pictures;
 /// When no service runs for the output folder, or it refuses.
 pub fn pause(command: &PauseCommand) -> Result<String, Error> {
     let waiting = ask(command, "/pause")?;
-    Ok(format!("paused, with {waiting} waiting; `histeqd resume {}` goes on\n", Shown(&command.out)))
+    Ok(format!("paused, with {waiting} waiting; continue with `histeqd resume {}`\n", Shown(&command.out)))
 }
 
 /// Makes the service begin pictures again. Returns the message for the user.

@@ -33,7 +33,7 @@ impl Wanted {
     /// A sentence, when a glob is invalid or there are too many.
     pub(crate) fn new(patterns: &[String]) -> Result<Self, String> {
         if patterns.iter().any(|pattern| pattern.len() > LONGEST_PATTERN) {
-            return Err(format!("a pattern is longer than {LONGEST_PATTERN} bytes, as no path is"));
+            return Err(format!("a pattern is longer than {LONGEST_PATTERN} bytes, the limit of paths"));
         }
         let globs: Vec<_> = patterns.iter().filter(|pattern| wildcards(pattern) > 0).cloned().collect();
         if globs.iter().map(|glob| wildcards(glob)).sum::<usize>() > MOST_WILDCARDS {
@@ -94,11 +94,11 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     match count {
         0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
         0 => Err(Error::CannotRun(format!(
-            "none of the pictures that failed for good is named so; `histeqd status {}` lists the last ones",
+            "no failed picture matches; `histeqd status {} --failures` lists all",
             Shown(command.out())
         ))),
-        1 => Ok(format!("1 picture is tried again {who}\n")),
-        count => Ok(format!("{count} pictures are tried again {who}\n")),
+        1 => Ok(format!("1 picture will be retried {who}\n")),
+        count => Ok(format!("{count} pictures will be retried {who}\n")),
     }
 }
 

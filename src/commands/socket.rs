@@ -44,7 +44,7 @@ impl Listening {
         let opened = open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         match statat(&opened, FILE, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(there) if is_socket(&there) => unlinkat(&opened, FILE, AtFlags::empty())?,
-            Ok(_) => return Err(io::Error::other("something else has its name; remove that")),
+            Ok(_) => return Err(io::Error::other("another file has its name; remove it")),
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }

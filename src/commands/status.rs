@@ -169,14 +169,14 @@ fn service(service: &ServiceReport, answered: bool) -> String {
     }
     match &service.held {
         Some(why) => text.push_str(&format!(", waits: {}", Words(why))),
-        None if service.paused => text.push_str(", paused; `histeqd resume` goes on"),
+        None if service.paused => text.push_str(", paused; continue with `histeqd resume`"),
         None => text.push_str(", running"),
     }
     for folder in &service.missing {
-        let _ = write!(text, "; {} is not there", Words(folder));
+        let _ = write!(text, "; {} is missing", Words(folder));
     }
     for why in &service.unusable {
-        let _ = write!(text, "; the pictures of a folder wait: {}", Words(why));
+        let _ = write!(text, "; pictures of a folder are held back: {}", Words(why));
     }
     text
 }
@@ -299,7 +299,7 @@ mod tests {
         };
         assert_eq!(
             service(&held, true),
-            "process 5, waits: no room; in is not there; the pictures of a folder wait: in/a/histeqd.toml:1: no"
+            "process 5, waits: no room; in is not there; pictures of a folder are held back: in/a/histeqd.toml:1: no"
         );
         let retry = failed("in/b.png", "no room", Some(4));
         assert_eq!(again(&retry, Some(&held)), "in 4 s");

@@ -29,7 +29,7 @@ impl Written {
     pub fn with_carried(self, text: &str) -> Result<Self, String> {
         let carried: toml::Table = text.parse().map_err(|why: toml::de::Error| why.message().to_owned())?;
         if let Some(key) = carried.keys().find(|key| !travels(key)) {
-            return Err(format!("{key} is no key that travels"));
+            return Err(format!("{key} is not a key of messages"));
         }
         let carried: Self = carried.try_into().map_err(|why: toml::de::Error| why.message().to_owned())?;
         carried.check_carried()?;
@@ -66,7 +66,7 @@ impl Written {
     pub fn check_carried(&self) -> Result<(), String> {
         if self.jpeg == Some(JpegChoice::Gpu) {
             return Err(
-                "--jpeg gpu needs a GPU, which not every worker may have; leave it to each".to_owned()
+                "--jpeg gpu needs a GPU, which a worker may lack; leave the choice to each worker".to_owned()
             );
         }
         let is_of_files = matches!(
@@ -74,16 +74,14 @@ impl Written {
             Some(TogetherChoice::Folder | TogetherChoice::Series | TogetherChoice::All)
         );
         if is_of_files || matches!(self.together_by, Some(OrNone::Some(_))) {
-            return Err("--together folder, series and all, and --together-by, need to know all pictures, and a worker never does; count them with \
-                        `histeqd histogram --counts FILE`, and give the file to --lut"
+            return Err("--together folder, series and all, and --together-by, need all pictures, which a worker never has; count them with `histeqd histogram --counts FILE`, and give the file to --lut"
                 .to_owned());
         }
         if let Some(why) = self.frames.and_then(why_not_in_queue) {
             return Err(why);
         }
         if matches!(self.mask, Some(OrNone::Some(_))) {
-            return Err("--mask finds the mask of a picture by its path below the input folder, which no worker knows; \
-                        several machines share pictures with masks by --shard"
+            return Err("--mask finds masks by paths below the input folder, which workers do not know; use --shard to share pictures with masks"
                 .to_owned());
         }
         Ok(())

@@ -85,13 +85,11 @@ impl FromStr for DeviceName {
             return Ok(Self::Index(index));
         }
         if text.starts_with("MIG-") {
-            return Err(format!("a MIG instance is chosen by the environment: CUDA_VISIBLE_DEVICES={text}"));
+            return Err(format!("choose a MIG instance by the environment: CUDA_VISIBLE_DEVICES={text}"));
         }
         match text.strip_prefix("GPU-") {
             Some(digits) if !digits.is_empty() => Ok(Self::Uuid(text.to_owned())),
-            _ => Err(format!(
-                "{text:?} is none of auto, cpu, all, a GPU's number or a UUID such as GPU-6a1b..."
-            )),
+            _ => Err(format!("{text:?} is not auto, cpu, all, a GPU's number or a UUID such as GPU-6a1b...")),
         }
     }
 }
@@ -135,6 +133,6 @@ mod tests {
         let why = |text: &str| text.parse::<DeviceChoice>().unwrap_err();
         assert!(why("cpu, 0").starts_with("\"cpu\" cannot be part of a list, "), "{}", why("cpu, 0"));
         assert!(why("MIG-1").ends_with("CUDA_VISIBLE_DEVICES=MIG-1"));
-        assert!(why("gpu").starts_with("\"gpu\" is none of auto, cpu, all, "), "{}", why("gpu"));
+        assert!(why("gpu").starts_with("\"gpu\" is not auto, cpu, all, "), "{}", why("gpu"));
     }
 }

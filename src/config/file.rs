@@ -95,7 +95,7 @@ fn content(path: &Path) -> io::Result<String> {
     File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
     match text.len() as u64 {
         0..=LONGEST => Ok(text),
-        _ => Err(io::Error::other("it is longer than any configuration")),
+        _ => Err(io::Error::other("it is too long for a configuration")),
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
         let why = read(Path::new("/dev/zero")).unwrap_err().to_string();
         assert_eq!(
             why,
-            "the configuration file /dev/zero cannot be read: it is longer than any configuration"
+            "the configuration file /dev/zero cannot be read: it is too long for a configuration"
         );
     }
 

@@ -37,12 +37,12 @@ impl FromStr for GroupPattern {
     fn from_str(text: &str) -> Result<Self, String> {
         let built = RegexBuilder::new(text).size_limit(LARGEST).build();
         let regex = built.map_err(|error| match regex_syntax::parse(text) {
-            Err(wrong) => format!("{text:?} is no regular expression: {}", Wrong(&wrong)),
+            Err(wrong) => format!("{text:?} is not a regular expression: {}", Wrong(&wrong)),
             Ok(_) => format!("{text:?} cannot be used as a regular expression: {error}"),
         })?;
         if regex.captures_len() == 1 {
             return Err(format!(
-                "{text:?} names no group; put what names it in parentheses, as in '_w([0-9])'"
+                "{text:?} has no group; put the part that names it in parentheses, as in '_w([0-9])'"
             ));
         }
         Ok(Self(regex))
@@ -114,12 +114,15 @@ mod tests {
         for (text, why) in [
             (
                 "_w([0-9)",
-                "\"_w([0-9)\" is no regular expression: unclosed character class, at character 4: [0-9)",
+                "\"_w([0-9)\" is not a regular expression: unclosed character class, at character 4: [0-9)",
             ),
-            ("_w(1", "\"_w(1\" is no regular expression: unclosed group, at character 3: (1"),
+            ("_w(1", "\"_w(1\" is not a regular expression: unclosed group, at character 3: (1"),
             ("(a)\\", "reached end of pattern prematurely, at character 4: \\"),
             ("(?i", "at its end"),
-            ("_w[0-9]", "\"_w[0-9]\" names no group; put what names it in parentheses, as in '_w([0-9])'"),
+            (
+                "_w[0-9]",
+                "\"_w[0-9]\" has no group; put the part that names it in parentheses, as in '_w([0-9])'",
+            ),
             ("(a{1000}){1000}", "cannot be used as a regular expression"),
         ] {
             let error = text.parse::<GroupPattern>().unwrap_err();

@@ -76,9 +76,7 @@ pub(super) fn count(
     let room = 1_u32 << (u16::BITS - u32::from(shift));
     Ok(match levels {
         LevelsChoice::Number(number) if u32::from(number) > room => {
-            return Err(format!(
-                "above --shift {shift} there is room for {room} levels, not for --levels {number}"
-            ));
+            return Err(format!("--shift {shift} leaves room for {room} levels, not for --levels {number}"));
         }
         LevelsChoice::Number(levels) if shift > 0 => LevelCount::Upper { levels, shift },
         LevelsChoice::Full | LevelsChoice::Auto if shift > 0 => {

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A sentence that names it.
 pub(crate) fn refuse_url(path: &str) -> Result<(), String> {
     if store::is_url(Path::new(path)) {
-        return Err(format!("{path} is a URL, and this has to be on this machine or mounted here"));
+        return Err(format!("{path} is a URL; a local or mounted path is needed"));
     }
     Ok(())
 }

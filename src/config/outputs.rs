@@ -108,7 +108,7 @@ pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
     }
     if differences.is_empty() {
         // The only difference is in the comments.
-        return Some("another content of --reference, --lut or --mask".to_owned());
+        return Some("different contents of --reference, --lut or --mask".to_owned());
     }
     Some(differences.join(", "))
 }
@@ -177,7 +177,7 @@ mod tests {
             ("lut = [\"a b\", \"c\"]\n", "lut = [\"c\"]\n", "--lut c instead of [\"a b\", \"c\"]"),
             ("from-the-future = 1\n", "", "without --from-the-future 1"),
             ("", "from-the-future = \"a b\"\n", "--from-the-future 'a b'"),
-            ("# 0123\n", "# 4567\n", "another content of --reference, --lut or --mask"),
+            ("# 0123\n", "# 4567\n", "different contents of --reference, --lut or --mask"),
         ] {
             assert_eq!(difference(before, now).as_deref(), Some(told), "{before}{now}");
         }

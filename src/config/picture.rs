@@ -97,8 +97,7 @@ impl PictureSettings {
             derivation: None,
         };
         if target.window.is_some() && target.range.is_some() {
-            return Err("--window and --range both say which values are spread over the levels; leave one of them out"
-                .to_owned());
+            return Err("--window and --range both set the range of values; leave one of them out".to_owned());
         }
         let operation = Operation {
             method: method::method(resolved)?,
@@ -108,17 +107,17 @@ impl PictureSettings {
             levels: Levels::All,
         };
         if operation.colour == Colour::Linked && matches!(operation.method, Method::Clahe(_)) {
-            return Err("--color linked is one table of levels for red, green and blue, and --method clahe makes one for \
-                        each tile; --color hue goes with it"
+            return Err("--color linked has one LUT for red, green and blue, but --method clahe makes one per tile; use --color hue"
                 .to_owned());
         }
         let reference = reference(resolved, &target, limits, memory, roots)?.map(Arc::new);
         let counts = counts(resolved, roots)?;
         let is_by_itself = together == Together::PAGE && reference.is_none() && counts.is_none();
         if operation.colour == Colour::Lab && !(is_by_itself && target.levels == LevelCount::Full) {
-            return Err("--color lab equalizes each picture by itself, and all its levels: without --levels, --together, counts and a \
-                        reference; --color hue goes with them"
-                .to_owned());
+            return Err(
+                "--color lab does not work with --levels, --together, --lut and --reference; use --color hue"
+                    .to_owned(),
+            );
         }
         let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         let counts = counts.map(|counts| Digest::of(counts.to_json().as_bytes()));
@@ -280,7 +279,7 @@ fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
     let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
     if resolved.method == Some(MethodName::Clahe) {
         return Err(
-            "--mask leaves pixels out of the count of a whole picture, and --method clahe counts tiles, like OpenCV's, \
+            "--mask leaves pixels out of the count of a whole picture, but --method clahe counts tiles, like OpenCV's, \
              with all of their pixels"
                 .to_owned(),
         );
@@ -298,11 +297,12 @@ fn counts(resolved: &Written, roots: &InputRoots) -> Result<Option<Counts>, Stri
         return Ok(None);
     }
     if resolved.method == Some(MethodName::Clahe) {
-        return Err("--lut is one table of levels, and --method clahe makes one for each tile".to_owned());
+        return Err("--lut is one table of levels, but --method clahe makes one per tile".to_owned());
     }
     if Together::resolve(resolved)? != Together::PAGE {
-        return Err("--lut takes the table from a file, so --together has no effect; leave one of them out"
-            .to_owned());
+        return Err(
+            "--lut takes the LUT from a file, so --together has no effect; leave one of them out".to_owned()
+        );
     }
     let mut all = Counts::default();
     for file in files {

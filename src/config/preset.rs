@@ -41,7 +41,7 @@ impl Written {
         let keys: Vec<&str> = keys.keys().map(String::as_str).collect();
         (!keys.is_empty()).then(|| {
             format!(
-                "the configuration file repeats the defaults of {}, which go over --preset {}; take them out of it",
+                "the configuration file repeats the defaults of {}, which override --preset {}; remove them from it",
                 keys.join(", "),
                 name(&preset)
             )
@@ -101,7 +101,7 @@ mod tests {
             let written = flags.clone().over(file);
             written.defaults_over_preset(&flags, &written)
         };
-        let why = "the configuration file repeats the defaults of color, method, which go over --preset photo; take them out of it";
+        let why = "the configuration file repeats the defaults of color, method, which override --preset photo; remove them from it";
         let copied = "method = 'global'\ncolor = 'luma'\nquality = 'keep'";
         assert_eq!(told("preset = 'photo'", copied).as_deref(), Some(why));
         assert_eq!(told("", &format!("preset = 'photo'\n{copied}")).as_deref(), Some(why));
@@ -116,7 +116,7 @@ mod tests {
             let written: Written = toml::from_str(text).unwrap();
             Settings::resolve(written, Request::default()).unwrap_err()
         };
-        let why = "--together file needs one table of levels, and --method clahe makes one for each tile";
+        let why = "--together file needs one LUT, but --method clahe makes one per tile";
         assert_eq!(refused("method = 'clahe'\ntogether = 'file'"), why);
         assert_eq!(
             refused("preset = 'photo'\ntogether = 'file'"),

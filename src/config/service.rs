@@ -88,7 +88,7 @@ impl FromStr for After {
                 refuse_url(folder)?;
                 Ok(Self::Move(folder.into()))
             }
-            _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
+            _ => Err(format!("{text:?} is not keep, delete or move:DIR")),
         }
     }
 }
@@ -257,7 +257,7 @@ mod tests {
         for text in ["keep", "delete", "move:/a b"] {
             assert_eq!(text.parse::<After>().unwrap().to_string(), text);
         }
-        assert_eq!("burn".parse::<After>().unwrap_err(), "\"burn\" is none of keep, delete and move:DIR");
+        assert_eq!("burn".parse::<After>().unwrap_err(), "\"burn\" is not keep, delete or move:DIR");
         assert!("move:".parse::<After>().is_err());
     }
 

@@ -102,15 +102,17 @@ fn told(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
         let place = id.checked_sub(least).filter(|steps| steps % step == 0).map(|steps| steps / step);
         return place.and_then(|place| Shard::new(place.checked_add(1)?, count).ok()).ok_or_else(|| {
             format!(
-                "--shard auto: the array's {count} tasks are not numbered from {least} in steps of {step} (one of them is {id}); \
-                 say the part, as in --shard $((SLURM_ARRAY_TASK_ID + 1))/{count}"
+                "--shard auto: the array's {count} tasks are not numbered from {least} in steps of {step} (one of them is {id}); give the part, as in --shard $((SLURM_ARRAY_TASK_ID + 1))/{count}"
             )
         });
     }
     if variable("JOB_COMPLETION_INDEX").is_some() {
-        let (index, of) = (number("JOB_COMPLETION_INDEX")?, number(COMPLETIONS).map_err(|why| {
-            format!("{why}; Kubernetes does not tell a pod how many there are, so set it to the job's `completions`")
-        })?);
+        let (index, of) = (
+            number("JOB_COMPLETION_INDEX")?,
+            number(COMPLETIONS).map_err(|why| {
+                format!("{why}; a pod does not know their number, so set it to the job's `completions`")
+            })?,
+        );
         let next = index.checked_add(1).unwrap_or(index);
         return Shard::new(next, of).map_err(|_| {
             format!("--shard auto: JOB_COMPLETION_INDEX is {index}, and {COMPLETIONS} only {of}; set it to the job's `completions`")
@@ -118,7 +120,7 @@ fn told(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
     }
     Err(format!(
         "--shard auto finds neither SLURM_ARRAY_TASK_ID (a Slurm job array) nor JOB_COMPLETION_INDEX and {COMPLETIONS} (an indexed job of \
-         Kubernetes) in the environment; say the part, as in --shard 1/4"
+         Kubernetes) in the environment; give the part, as in --shard 1/4"
     ))
 }
 
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(slurm(3, 1, 3, 1), Ok(Shard { number: 1, of: 1 }));
         for (id, count, least, step) in [(9, 3, 1, 1), (4, 4, 1, 2), (0, 4, 1, 1)] {
             let why = slurm(id, count, least, step).unwrap_err();
-            assert!(why.contains("say the part, as in --shard $((SLURM_ARRAY_TASK_ID + 1))/"), "{why}");
+            assert!(why.contains("give the part, as in --shard $((SLURM_ARRAY_TASK_ID + 1))/"), "{why}");
         }
         let why = told("SLURM_ARRAY_TASK_ID=1").unwrap_err();
         assert_eq!(why, "--shard auto: SLURM_ARRAY_TASK_COUNT is not set");
@@ -194,6 +196,6 @@ mod tests {
             assert!(why.ends_with("set it to the job's `completions`"), "{why}");
         }
         let why = told("").unwrap_err();
-        assert!(why.contains("say the part, as in --shard 1/4"), "{why}");
+        assert!(why.contains("give the part, as in --shard 1/4"), "{why}");
     }
 }

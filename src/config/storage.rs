@@ -29,7 +29,7 @@ pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> 
     }
     if request.resume && store::is_url(&request.out) {
         return Err(
-            "--resume needs a local output folder; outputs in object storage carry what it would record, so leave it out".to_owned()
+            "--resume needs a local output folder; outputs in object storage carry that record themselves, so leave it out".to_owned()
         );
     }
     if request.files_from.is_some() && request.inputs.iter().any(|input| store::is_url(input)) {
@@ -48,8 +48,7 @@ pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> 
 fn check_watch(request: &Request, service: &Service) -> Result<(), String> {
     if let Some(local) = request.inputs.iter().find(|input| !store::is_url(input)) {
         return Err(format!(
-            "--watch of {}: a folder of this machine is watched together with a local output folder and no object storage; \
-             run histeqd for each",
+            "--watch of {}: local folders cannot be watched together with object storage; run histeqd for each, with an output folder of the same kind",
             Shown(local)
         ));
     }
@@ -61,7 +60,7 @@ fn check_watch(request: &Request, service: &Service) -> Result<(), String> {
     ];
     match idle.iter().find(|(_, is_set)| *is_set) {
         Some((flag, _)) => Err(format!(
-            "{flag} does not work with --watch of object storage: inputs stay where they are, and the outputs tell what is done"
+            "{flag} does not work with --watch of object storage: inputs stay where they are, and the outputs show what is done"
         )),
         None => Ok(()),
     }

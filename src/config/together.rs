@@ -30,7 +30,7 @@ impl Together {
             (together, OrNone::None) => Ok(Self::Of(together)),
             (TogetherChoice::Auto | TogetherChoice::Page, OrNone::Some(pattern)) => Ok(Self::By(pattern)),
             (together, OrNone::Some(_)) => Err(format!(
-                "--together {} and --together-by both say what has one table of levels; leave one of them out",
+                "--together {} and --together-by both set which pictures have a common histogram; leave one of them out",
                 name(&together)
             )),
         }
@@ -86,7 +86,7 @@ pub(super) struct Kind {
 pub(super) fn why_not_in_queue(frames: FramesChoice) -> Option<String> {
     (frames != FramesChoice::Keep).then(|| {
         format!(
-            "--frames {} writes several outputs for a picture, and a message of a queue names one; several machines share pictures by --shard",
+            "--frames {} writes several outputs per picture, but a message of a queue names one; use --shard to share pictures between machines",
             name(&frames)
         )
     })
@@ -103,7 +103,7 @@ fn check_split(frames: FramesChoice, run: &Kind) -> Result<(), String> {
             .to_owned());
     }
     if frames == FramesChoice::Split && run.is_streamed {
-        return Err("--frames split writes several outputs for a picture, and standard output takes one; name a folder, such as --out done/"
+        return Err("--frames split writes several outputs per picture, but standard output takes one; name a folder, such as --out done/"
             .to_owned());
     }
     Ok(())
@@ -124,14 +124,12 @@ fn check_volumes(together: &Together, run: &Kind) -> Result<(), String> {
     }
     if run.watch || run.is_published {
         return Err(format!(
-            "{together} with --tiles of three numbers needs all slices of a volume, and --watch and a queue never know that they have come; use \
-             files of several pages, or run histeqd over each folder that is complete"
+            "{together} with --tiles of three numbers needs all slices of a volume, and --watch and a queue never know when they are complete; use files of several pages, or run histeqd on each complete folder"
         ));
     }
     if let Some(shard) = run.shard {
         return Err(format!(
-            "{together} with --tiles of three numbers needs all slices of a volume, and --shard {shard} takes some; give each machine folders of \
-             its own"
+            "{together} with --tiles of three numbers needs all slices of a volume, but --shard {shard} takes only some; give each machine folders of its own"
         ));
     }
     Ok(())
@@ -152,9 +150,7 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     if makes_volumes {
         check_volumes(&together, run)?;
     } else if resolved.method == Some(MethodName::Clahe) {
-        return Err(format!(
-            "{together} needs one table of levels, and --method clahe makes one for each tile"
-        ));
+        return Err(format!("{together} needs one LUT, but --method clahe makes one per tile"));
     }
     if run.split_channels {
         return Err(format!("{together} and --split-channels exclude each other"));
@@ -168,17 +164,15 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     }
     if run.is_published {
         return Err(format!(
-            "{together} needs to know all pictures, and the worker of a queue never does; use --together file"
+            "{together} needs all pictures, which the worker of a queue never has; use --together file"
         ));
     }
     if run.watch {
-        return Err(format!(
-            "{together} needs to know all pictures, and --watch never does; use --together file"
-        ));
+        return Err(format!("{together} needs all pictures, which --watch never has; use --together file"));
     }
     if let Some(shard) = run.shard {
         return Err(format!(
-            "{together} needs to know all pictures, and --shard {shard} only takes some; count each part with \
+            "{together} needs all pictures, but --shard {shard} takes only some; count each part with \
              `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
         ));
     }

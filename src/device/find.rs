@@ -199,7 +199,7 @@ impl Finder {
         let Some(answer) = self.wait_for(&told) else {
             self.leave();
             return Ok(Err(format!(
-                "CUDA did not answer within {} s; see whether the driver hangs (nvidia-smi, dmesg)",
+                "CUDA did not answer within {} s; check whether the driver hangs (nvidia-smi, dmesg)",
                 DEADLINE.as_secs()
             )));
         };

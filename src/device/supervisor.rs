@@ -375,7 +375,7 @@ impl WorkerDevice {
     fn is_to_rest(&self) -> bool {
         let Some(idle) = self.idle else { return false };
         if self.pool.rest_after(idle) {
-            let note = format!("no work for {}: GPUs are given back until there is some", Wait(idle));
+            let note = format!("no work for {}: GPUs are released until there is some", Wait(idle));
             self.events.note(note, false);
         }
         if self.pool.has_come(Start::Now) {

@@ -54,15 +54,13 @@ pub enum PictureError {
     },
     /// Its levels stand for other values than those of other pictures.
     #[error(
-        "its samples are spread over levels between its own least and greatest value, so they cannot be counted together with others; \
-         give the range of all with --range LOW..HIGH"
+        "its range of values is its own minimum and maximum, so its counts cannot be added to others; give one range for all with --range LOW..HIGH"
     )]
     OwnRange,
     /// Its levels stand for other values than those of others in its group, because its rescaling
     /// of stored values differs.
     #[error(
-        "stored values of its group are rescaled in different ways (RescaleSlope, RescaleIntercept), so that equal levels would be other values; \
-         give the range of all in rescaled values, as in --range 0..4095rescaled, or equalize each for itself"
+        "the files of its group differ in RescaleSlope or RescaleIntercept, so equal levels would be different values; give one range for all in rescaled values, as in --range 0..4095rescaled, or equalize each file alone"
     )]
     OtherRescale,
     /// It has pages whose histograms cannot be added.

@@ -22,7 +22,7 @@ pub enum Refusal {
     },
     /// An earlier input's output has the name, and must not be replaced.
     #[error(
-        "there is {} already, from an earlier input; take it away, or use --on-collision number to keep both",
+        "{} exists already, from an earlier input; remove it, or use --on-collision number to keep both",
         Shown(output)
     )]
     FormerOutput {
@@ -60,17 +60,16 @@ pub enum Refusal {
     },
     /// It does not exist, and its name is a glob.
     #[error(
-        "does not exist; the shell replaces a glob by names unless it is quoted or matches nothing: \
-         give the folder, and this to --include if need be"
+        "does not exist; the shell expands globs unless they are quoted or match nothing: give the folder, and the glob to --include"
     )]
     Glob,
     /// It is on the list of files, but outside the input folders.
-    #[error("it is listed, and lies in no input folder; name the folder that it lies in as INPUT")]
+    #[error("it is on the list, but in no input folder; give its folder as INPUT")]
     OutsideInputs,
     /// It is an animation: CLAHE equalizes each frame by itself, and the frames are counted as one
     /// picture.
     #[error(
-        "the {frames} frames of an animation are counted as one picture, and CLAHE does each by itself; count what `histeqd --method clahe` made of it"
+        "the {frames} frames of an animation are counted as one picture, but CLAHE equalizes each alone; count the output of `histeqd --method clahe`"
     )]
     Animation {
         /// Its frames.
@@ -78,14 +77,13 @@ pub enum Refusal {
     },
     /// It is divided into boxes, and is not a stack.
     #[error(
-        "--tiles with three numbers divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8, or --together folder \
+        "--tiles with three numbers divides the pages of a stack into boxes, but this file is one picture; use two, such as 8x8, or --together folder \
          if the files of a folder are slices"
     )]
     NoVolume,
     /// It is to be a slice of a volume, but is the only one.
     #[error(
-        "--tiles with three numbers divides the slices of a volume into boxes, and it is one picture without others in its folder, series or group; \
-         use two, such as 8x8"
+        "--tiles with three numbers divides the slices of a volume into boxes, but this file is alone in its folder, series or group; use two, such as 8x8"
     )]
     LoneSlice,
     /// It is divided into boxes, but its pages are not slices of volumes.
@@ -95,13 +93,12 @@ pub enum Refusal {
     NoVolumes(#[from] NoVolumes),
     /// It is to be a slice of a volume, and has several pages.
     #[error(
-        "it has several pages, which are a volume by themselves, and --together makes a volume of several files; put it elsewhere, and leave \
-         --together out for it"
+        "its pages are a volume of their own, but --together makes volumes of several files; process it separately, without --together"
     )]
     StackAmongSlices,
     /// It is a slice that differs from another of the same volume.
     #[error(
-        "it has {own}, and {}, a slice of the same volume, has {others}; give each volume a folder of its own, or tell them apart with --together-by",
+        "it has {own}, but {}, a slice of the same volume, has {others}; give each volume a folder of its own, or separate them with --together-by",
         Shown(other)
     )]
     SlicesDiffer {
@@ -114,7 +111,7 @@ pub enum Refusal {
     },
     /// It is a slice of a volume in which two lie at the same place.
     #[error(
-        "{} and {}, slices of its volume, lie at the same place; give each volume a folder of its own, or tell them apart with --together-by",
+        "{} and {}, slices of its volume, lie at the same place; give each volume a folder of its own, or separate them with --together-by",
         Shown(one),
         Shown(other)
     )]
@@ -127,7 +124,7 @@ pub enum Refusal {
     /// It is a slice of a volume in which two have one number, and nothing else that orders them.
     #[error(
         "{} and {}, slices of its volume, have the same InstanceNumber, and their positions are not stated (ImagePositionPatient, ImageOrientationPatient); \
-         give each volume a folder of its own, or tell them apart with --together-by",
+         give each volume a folder of its own, or separate them with --together-by",
         Shown(one),
         Shown(other)
     )]
@@ -140,7 +137,7 @@ pub enum Refusal {
     /// It is a slice of a volume in which planes have different orientations.
     #[error(
         "{} and {}, slices of its volume, lie in planes of different orientations (ImageOrientationPatient); give each volume a folder of its own, \
-         or tell them apart with --together-by",
+         or separate them with --together-by",
         Shown(one),
         Shown(other)
     )]
@@ -161,7 +158,7 @@ pub enum Refusal {
         file: PathBuf,
     },
     /// It is a slice of a volume that cannot be made, as another of its files failed.
-    #[error("{}, of the same volume, failed; mend it or take it away", Shown(slice))]
+    #[error("{}, of the same volume, failed; repair or remove it", Shown(slice))]
     BrokenVolume {
         /// The file that failed.
         slice: PathBuf,
@@ -171,22 +168,20 @@ pub enum Refusal {
     LargeBoxes,
     /// It is counted after it is equalized, page by page, and boxes need all of them.
     #[error(
-        "what boxes of --tiles make of a stack is not counted; count what `histeqd --method clahe` made of it"
+        "--equalized cannot count stacks with --tiles of three numbers; count the output of `histeqd --method clahe`"
     )]
     CountedVolume,
     /// It has colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
-    #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]
+    #[error("--color lab needs 8-bit colours, and these have 16; use --color hue")]
     DeepLab,
     /// The channel of its pages is unknown.
     #[error(
-        "it has several channels, and its description does not say of which each page is, so that --together channel cannot tell them apart; \
-         use --together file or page"
+        "its description does not assign its pages to its channels, which --together channel needs; use --together file or page"
     )]
     UnknownChannels,
     /// Its path does not name a group.
     #[error(
-        "--together-by {} is not found in its path below the input folder, so it is of no group; mend the expression, or leave the \
-         picture out by --exclude",
+        "--together-by {} does not match its path below the input folder, so it has no group; correct the expression, or leave the picture out with --exclude",
         Shown(pattern)
     )]
     NoGroup {
@@ -198,7 +193,7 @@ pub enum Refusal {
     Unlike(#[from] Unlike),
     /// The table of levels is made from given counts, and these are of other kinds of pictures.
     #[error(
-        "the files of --lut have no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`"
+        "the files of --lut have no counts for its kind of picture ({kind}); count some with `histeqd histogram --counts FILE`"
     )]
     Uncounted {
         /// Its kind.
@@ -206,7 +201,7 @@ pub enum Refusal {
     },
     /// There is no object with the URL that the user gave.
     #[error(
-        "there is no such object; a URL whose name is not that of a picture, or has a slash at its end, stands for a folder"
+        "there is no such object; a URL without the name of a picture, or with a slash at its end, is a folder"
     )]
     NoObject,
     /// It is an object whose name cannot be used.
@@ -222,7 +217,7 @@ pub enum Refusal {
         why: String,
     },
     /// A link leads to it from the folders that may be read, and it lies outside all of them.
-    #[error("{0}; --links follow takes it")]
+    #[error("{0}; use --links follow to include it")]
     Outside(Outside),
     /// It is an OME-Zarr image, which is a folder, and this input cannot be one.
     #[error("an OME-Zarr image is a folder, and {why}")]
@@ -235,8 +230,7 @@ pub enum Refusal {
     NotAFile,
     /// The process was killed too often while the picture was in progress.
     #[error(
-        "histeqd was killed {starts} times in a row while it was in progress (the kernel's log says if memory ran out), so it is left \
-         out; `histeqd retry` takes it up again"
+        "histeqd was killed {starts} times in a row while it was in progress (the kernel's log shows whether memory ran out), so it is left out; `histeqd retry` retries it"
     )]
     KillsProcess {
         /// How often it was begun.
@@ -246,7 +240,7 @@ pub enum Refusal {
 
 pub(super) fn remedy_for_sharers(separable: bool) -> &'static str {
     if separable {
-        "use --prefix-folder, which gives each input folder a folder of its own there, or rename one"
+        "use --prefix-folder to give each input folder its own output folder, or rename one"
     } else {
         "rename one, or use different output folders"
     }

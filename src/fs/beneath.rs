@@ -36,8 +36,7 @@ const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 pub enum Obstacle {
     /// A link where a folder should be.
     #[error(
-        "{} is a link, and links below {} are not followed; use mount --bind instead, or name the folder that it leads to \
-         itself, as another --out",
+        "{} is a link, and links below {} are not followed; use mount --bind instead, or give its target as another --out",
         Shown(link),
         Shown(root)
     )]
@@ -352,7 +351,7 @@ fn split<'p>(root: &Path, path: &'p Path) -> io::Result<(&'p Path, &'p Path)> {
     let below = path.strip_prefix(root).ok().or_else(|| beneath_current.then_some(path));
     let parts = below.and_then(|below| Some((below.parent()?, Path::new(below.file_name()?))));
     parts.ok_or_else(|| {
-        let why = format!("{} is no name of a file below {}", Shown(path), Shown(root));
+        let why = format!("{} is not the name of a file below {}", Shown(path), Shown(root));
         io::Error::new(ErrorKind::InvalidInput, why)
     })
 }

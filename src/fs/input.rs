@@ -18,7 +18,7 @@ pub struct InputRoots(Option<Arc<[PathBuf]>>);
 
 /// A file outside the folders.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a link leads out of the folders that are read, to what is not: {}", Shown(.0))]
+#[error("a link leads out of the input folders, to {}", Shown(.0))]
 pub struct Outside(PathBuf);
 
 impl InputRoots {

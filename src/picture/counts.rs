@@ -103,13 +103,13 @@ impl Counts {
         let mut all = Self::default();
         for KindOfFile { colours, bits, levels, channel, pictures, counts } in file.kinds {
             let kind = Kind::named(&colours, bits, levels)
-                .ok_or_else(|| format!("{colours} of {bits} bits is no kind of pictures"))?
+                .ok_or_else(|| format!("{colours} of {bits} bits is not a kind of pictures"))?
                 .of_channel(channel);
             let first = kind.fewer_levels().map_or(kind.counts(), usize::from);
             let above = vec![0; kind.counts() - first];
             let planes = kind.planes().iter().map(|name| {
                 let counts = counts.get(*name).filter(|counts| counts.len() == first);
-                counts.ok_or_else(|| format!("it has not {first} counts of {name}"))
+                counts.ok_or_else(|| format!("it does not have {first} counts of {name}"))
             });
             let planes: Vec<_> = planes.collect::<Result<_, _>>()?;
             all.add_sum(
@@ -152,7 +152,7 @@ pub enum CountsError {
         source: io::Error,
     },
     /// It is a file of another kind, or invalid.
-    #[error("{} is no file of counts, as `histeqd histogram --counts FILE` writes them: {why}", Shown(path))]
+    #[error("{} is not a file of counts from `histeqd histogram --counts FILE`: {why}", Shown(path))]
     NotCounts {
         /// The file.
         path: PathBuf,

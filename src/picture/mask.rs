@@ -27,7 +27,7 @@ pub struct Masks {
 pub enum MaskError {
     /// It does not exist.
     #[error(
-        "there is no mask {}; a mask has the picture's name below --mask, perhaps with the extension png, tif, pgm or bmp",
+        "there is no mask {}; a mask has the picture's name below --mask, or that with the extension png, tif, pgm or bmp",
         Shown(.0)
     )]
     Missing(PathBuf),
@@ -48,10 +48,10 @@ pub enum MaskError {
         error: CodecError,
     },
     /// Its samples have no fixed black.
-    #[error("its mask {} has samples that are floats or long integers; use one of 8 or 16 bits", Shown(.0))]
+    #[error("its mask {} has samples of floats or of more than 16 bits; use 8 or 16 bits", Shown(.0))]
     NoLevels(PathBuf),
     /// It has fewer pages than the picture.
-    #[error("its mask {} has {pages} pages, but not that of page {page}", Shown(path))]
+    #[error("its mask {} has {pages} pages, and none for page {page}", Shown(path))]
     Pages {
         /// The mask.
         path: PathBuf,

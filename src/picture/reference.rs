@@ -39,7 +39,7 @@ enum Why {
     LargerThanMemory { needed: u64, allowed: u64 },
     #[error("has pages of different kinds; use one of them")]
     PagesDiffer,
-    #[error("has no pixels that can be seen")]
+    #[error("has no visible pixels")]
     Invisible,
 }
 
@@ -61,7 +61,7 @@ pub enum Unlike {
     },
     /// The reference is a file of counts that has no pictures of its kind.
     #[error(
-        "the reference {} has no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`",
+        "the reference {} has no counts for its kind of picture ({kind}); count some with `histeqd histogram --counts FILE`",
         Shown(reference)
     )]
     Kind {

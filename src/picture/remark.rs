@@ -50,7 +50,7 @@ impl From<Codec> for Remark {
 
 /// Returns the advice to spread levels over this range.
 pub(crate) fn recommended(range: Range) -> String {
-    format!("--range {range} (about from percentile 0.1 to 99.9) gives these all levels")
+    format!("--range {range} (about percentiles 0.1 to 99.9) gives them all levels")
 }
 
 impl Remark {
@@ -58,73 +58,71 @@ impl Remark {
     pub(crate) fn of_one(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Codec(Codec::FewerColours(error)) => {
-                return format!("a GIF holds 256 colours a frame, so others became the nearest of these; they differ by {error}").into();
+                return format!(
+                    "reduced to 256 colours a frame, the limit of GIF; colours differ by {error}"
+                )
+                .into();
             }
             Self::Codec(Codec::NowPng) => {
-                "a GIF, written as PNG, animated if it is, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them"
+                "GIF written as PNG, because CLAHE makes more than the 256 colours of a GIF frame; --format gif reduces them"
             }
             Self::Codec(Codec::WithoutBytes(BytesBehind(bytes))) => {
                 let s = if bytes == 1 { "" } else { "s" };
-                return format!("{bytes} byte{s} behind the end of its picture, of no known kind, were left out; the original keeps them").into();
+                return format!(
+                    "{bytes} unknown byte{s} after the end of the picture removed; the original keeps them"
+                )
+                .into();
             }
             Self::Codec(Codec::WithoutVideo) => {
-                "its motion photo's video shows the old contrast and was left out: it is a still photograph now, and the original keeps it"
+                "motion photo's video removed, which shows the old contrast; now a still photograph, and the original keeps the video"
             }
             Self::Codec(Codec::WithoutGainMap) => {
-                "its HDR gain map was made for the old contrast and was left out: it is a photograph of the usual range now, and the original keeps it"
+                "HDR gain map removed, which was made for the old contrast; now a photograph of standard range, and the original keeps the map"
             }
-            Self::Codec(Codec::WithoutPreviews) => {
-                "the previews stored with it show the old contrast and were left out"
-            }
+            Self::Codec(Codec::WithoutPreviews) => "previews removed, which show the old contrast",
             Self::Codec(Codec::PartOfXmp) => {
-                "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
+                "XMP beyond the first 64 KB removed, which the output format cannot store"
             }
             Self::Codec(Codec::WithoutMetadata) => {
-                "its profile, EXIF, XMP or OME-XML has no place in that format, or does not fit its pixels, and was left out"
+                "profile, EXIF, XMP or OME-XML removed, which the output format cannot store or which does not fit the pixels"
             }
             Self::Codec(Codec::WithoutResolution) => {
-                "its resolution (dpi) cannot be stored in that format and was left out"
+                "resolution (dpi) removed, which the output format cannot store"
             }
             Self::Codec(Codec::WithoutGeoreference) => {
-                "its georeference (origin, pixel size, coordinate system) cannot be stored in that format and was left out"
+                "georeference (origin, pixel size, coordinate system) removed, which the output format cannot store"
             }
-            Self::Codec(Codec::WithoutLayers) => "its layers show the old contrast and were left out",
+            Self::Codec(Codec::WithoutLayers) => "layers removed, which show the old contrast",
             Self::Codec(Codec::WithoutOverviews) => {
-                "its overviews or thumbnails show the old contrast and were left out"
+                "overviews or thumbnails removed, which show the old contrast"
             }
             Self::Codec(Codec::OneOfSeries) => {
-                "its OME-XML names the other files of its series, so keep them together"
+                "OME-XML names the other files of the series; keep them together"
             }
-            Self::Codec(Codec::MetadataElsewhere) => {
-                "its OME-XML is in another file, which it names, so keep them together"
-            }
-            Self::Codec(Codec::WithoutMasks) => "its masks of valid pixels were left out",
-            Self::Codec(Codec::WithoutLabels) => "the photographs of its label and glass were left out",
-            Self::Codec(Codec::Sparse) => "parts of it were never written; they are 0 or its no-data value",
+            Self::Codec(Codec::MetadataElsewhere) => "OME-XML is in another file; keep both together",
+            Self::Codec(Codec::WithoutMasks) => "masks of valid pixels removed",
+            Self::Codec(Codec::WithoutLabels) => "photographs of label and glass removed",
+            Self::Codec(Codec::Sparse) => "parts that were never written are 0 or the no-data value",
             Self::Codec(Codec::WithoutChannel) => {
-                "its channel besides colours and alpha has no place in that format and was left out"
+                "channel besides colours and alpha removed, which the output format cannot store"
             }
-            Self::Codec(Codec::ChannelAsItWas) => "its channel besides colours and alpha was kept as it was",
-            Self::Codec(Codec::Invisible) => {
-                "all its pixels are fully transparent, so there is no contrast to be seen"
-            }
+            Self::Codec(Codec::ChannelAsItWas) => "channel besides colours and alpha left unchanged",
+            Self::Codec(Codec::Invisible) => "all pixels are fully transparent; no visible contrast",
             Self::Codec(Codec::NoValues) => {
-                "none of its pixels has a value (all are NaN, infinite, no data or fully transparent), so there is no contrast to be seen"
+                "no valid pixels (all are NaN, infinite, no data or fully transparent); no visible contrast"
             }
             Self::Codec(Codec::NowLevels) => {
-                "its measured values (signed, floating-point or longer than 16 bits) were written as brightness from 0 up, spread between its least and greatest value or over --range: it is to be looked at, and not to be measured in (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
+                "measured values (signed, floating-point or longer than 16 bits) written as brightness from 0 up, between its minimum and maximum or over --range: for viewing, not for measuring (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
             }
             Self::Codec(Codec::StretchedRange) => {
-                "all but a few of its values lie in less than a sixth of their range, so that they have few levels"
+                "all but a few values lie in less than a sixth of the range and share few levels"
             }
-            Self::Codec(Codec::NowRgb) => "its inks (CMYK) became red, green and blue",
-            Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
-            Self::WithHoles => {
-                "its file has holes (parts that were never written) and was taken with zeros there"
-            }
-            Self::FolderSettings => "it has settings of its folder",
+            Self::Codec(Codec::NowRgb) => "CMYK written as RGB",
+            Self::Codec(Codec::NowLossless) => "lossy WebP written losslessly, and larger",
+            Self::WithHoles => "holes in the file (parts that were never written) read as zeros",
+            Self::FolderSettings => "settings of its folder used (histeqd.toml)",
             Self::NarrowRange => {
-                "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
+                "16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
             }
         })
     }
@@ -166,37 +164,37 @@ impl Remark {
         let plural = if count == 1 { "" } else { "s" };
         match self {
             Self::Codec(Codec::WithoutVideo) => format!(
-                "{count} JPEG{plural} without a motion photo's video, which shows the old contrast; {} now, and {} it",
-                if count == 1 { "it is a still photograph" } else { "they are still photographs" },
+                "{count} JPEG{plural}: motion photo's video removed, which shows the old contrast; now {}, and {} the video",
+                if count == 1 { "a still photograph" } else { "still photographs" },
                 if count == 1 { "the original keeps" } else { "the originals keep" },
             ),
             Self::Codec(Codec::WithoutGainMap) => format!(
-                "{count} JPEG{plural} without an HDR gain map, which was made for the old contrast; {} it",
+                "{count} JPEG{plural}: HDR gain map removed, which was made for the old contrast; {} it",
                 if count == 1 { "the original keeps" } else { "the originals keep" },
             ),
             Self::Codec(Codec::WithoutPreviews) => {
-                format!("{count} JPEG{plural} without previews, which show the old contrast")
+                format!("{count} JPEG{plural}: previews removed, which show the old contrast")
             }
             Self::Codec(Codec::WithoutBytes(BytesBehind(bytes))) => {
                 let most = if count == 1 { "" } else { "up to " };
                 let s = if bytes == 1 { "" } else { "s" };
                 format!(
-                    "{count} JPEG{plural} without {most}{bytes} byte{s} behind the end of the picture, of no known kind"
+                    "{count} JPEG{plural}: {most}{bytes} unknown byte{s} after the end of the picture removed"
                 )
             }
             Self::Codec(Codec::PartOfXmp) => {
                 format!(
-                    "{count} JPEG{plural} without XMP beyond the first 64 KB, which the output format cannot store"
+                    "{count} JPEG{plural}: XMP beyond the first 64 KB removed, which the output format cannot store"
                 )
             }
             Self::Codec(Codec::WithoutMetadata) => {
                 format!(
-                    "{count} picture{plural} without profile, EXIF, XMP or OME-XML, which do not fit their outputs"
+                    "{count} picture{plural}: profile, EXIF, XMP or OME-XML removed, which does not fit the output"
                 )
             }
             Self::Codec(Codec::WithoutResolution) => {
                 format!(
-                    "{count} picture{plural} without resolution (dpi), which the output format cannot store"
+                    "{count} picture{plural}: resolution (dpi) removed, which the output format cannot store"
                 )
             }
             Self::Codec(Codec::WithoutGeoreference) => {
@@ -205,68 +203,65 @@ impl Remark {
                 )
             }
             Self::Codec(Codec::WithoutLayers) => {
-                format!("{count} TIFF{plural} without layers, which show the old contrast")
+                format!("{count} TIFF{plural}: layers removed, which show the old contrast")
             }
             Self::Codec(Codec::WithoutOverviews) => {
-                format!("{count} TIFF{plural} without overviews or thumbnails, which show the old contrast")
+                format!("{count} TIFF{plural}: overviews or thumbnails removed, which show the old contrast")
             }
             Self::Codec(Codec::OneOfSeries) => {
-                format!("{count} OME-TIFF{plural} of series in several files, whose names the OME-XML tells")
+                format!(
+                    "{count} OME-TIFF{plural}: OME-XML names the other files of the series; keep them together"
+                )
             }
             Self::Codec(Codec::MetadataElsewhere) => {
                 format!(
-                    "{count} OME-TIFF{plural} whose OME-XML is in another file (a companion), which is to be kept beside the output"
+                    "{count} OME-TIFF{plural}: OME-XML is in another file (a companion); keep it next to the output"
                 )
             }
             Self::Codec(Codec::WithoutMasks) => {
-                format!("{count} TIFF{plural} without masks of valid pixels")
+                format!("{count} TIFF{plural}: masks of valid pixels removed")
             }
             Self::Codec(Codec::WithoutLabels) => {
-                format!("{count} slide{plural} without the photographs of label and glass")
+                format!("{count} slide{plural}: photographs of label and glass removed")
             }
             Self::Codec(Codec::Sparse) => {
-                format!(
-                    "{count} TIFF{plural} with parts that were never written, which are 0 or the no-data value"
-                )
+                format!("{count} TIFF{plural}: parts that were never written are 0 or the no-data value")
             }
             Self::Codec(Codec::WithoutChannel) => {
                 format!(
-                    "{count} TIFF{plural} without the channel besides colours and alpha, which the output format cannot store"
+                    "{count} TIFF{plural}: channel besides colours and alpha removed, which the output format cannot store"
                 )
             }
             Self::Codec(Codec::ChannelAsItWas) => {
-                format!(
-                    "{count} TIFF{plural} with a channel besides colours and alpha, which was kept as it was"
-                )
+                format!("{count} TIFF{plural}: channel besides colours and alpha left unchanged")
             }
             Self::Codec(Codec::Invisible) => {
-                format!("{count} picture{plural} of nothing but fully transparent pixels, which do not count")
+                format!("{count} picture{plural}: all pixels fully transparent; no visible contrast")
             }
             Self::Codec(Codec::NowLevels) => {
                 format!(
-                    "{count} picture{plural} of measured values (signed, floating-point or longer than 16 bits) written as brightness from 0 up, to be \
-                     looked at and not to be measured in (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
+                    "{count} picture{plural}: measured values (signed, floating-point or longer than 16 bits) written as brightness from 0 up, for viewing, not for measuring (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
                 )
             }
             Self::Codec(Codec::NoValues) => {
                 format!(
-                    "{count} picture{plural} of nothing but NaN, infinite, no-data or fully transparent pixels"
+                    "{count} picture{plural}: no valid pixels (all NaN, infinite, no data or fully transparent)"
                 )
             }
             Self::Codec(Codec::NowPng) => {
                 format!(
-                    "{count} GIF{plural} written as PNG, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them"
+                    "{count} GIF{plural} written as PNG, because CLAHE makes more than the 256 colours of a GIF frame; --format gif reduces them"
                 )
             }
             Self::Codec(Codec::FewerColours(error)) => {
                 format!(
-                    "{count} GIF{plural} with fewer colours than there were, since a GIF holds 256 a frame; they differ by up to {error}"
+                    "{count} GIF{plural} reduced to 256 colours a frame, the limit of GIF; colours differ by up to {error}"
                 )
             }
             Self::Codec(Codec::StretchedRange) => {
                 let their = if count == 1 { "its" } else { "their" };
                 format!(
-                    "{count} picture{plural} with all but a few values in less than a sixth of {their} range, which these (hot pixels) stretch, so that the others have few levels"
+                    "{count} picture{plural}: all but a few values (hot pixels) lie in less than a sixth of {their} range and share few levels"
                 )
             }
             Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),
@@ -274,7 +269,7 @@ impl Remark {
                 format!("{count} lossy WebP{plural} written losslessly, and larger")
             }
             Self::WithHoles => format!(
-                "{count} picture{plural} from files with holes (parts that were never written), taken with zeros there"
+                "{count} picture{plural}: holes in the file (parts that were never written) read as zeros"
             ),
             Self::FolderSettings if count == 1 => {
                 "1 picture with settings of its folder (histeqd.toml)".to_owned()

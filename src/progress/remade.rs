@@ -1,4 +1,4 @@
-//! Outputs of other settings that are made again: their number, and the flags by which the settings
+//! Outputs with other settings that are made again: their number, and the flags by which the settings
 //! differ.
 
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use crate::source::{Job, Remake};
 /// The most differences that are named.
 const TOLD: usize = 3;
 
-/// The number of outputs of other settings that are made again.
+/// The number of outputs with other settings that are made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remade {
     /// All of them.
@@ -43,8 +43,8 @@ impl Remade {
     pub(crate) fn told(&self, [of_one, of_several]: [&str; 2]) -> Option<String> {
         let text = match self.all {
             0 => return None,
-            1 => format!("1 output of other settings {of_one}"),
-            all => format!("{all} outputs of other settings {of_several}"),
+            1 => format!("1 output with other settings {of_one}"),
+            all => format!("{all} outputs with other settings {of_several}"),
         };
         Some(text + &self.differences())
     }
@@ -81,14 +81,14 @@ mod tests {
         };
         let (a, b) = (Some("--color hue instead of luma"), Some("--strength 1 instead of 0.5"));
         assert_eq!(told(&[]), None);
-        assert_eq!(told(&[None]).unwrap(), "1 output of other settings was made again");
+        assert_eq!(told(&[None]).unwrap(), "1 output with other settings was made again");
         assert_eq!(
             told(&[a, a]).unwrap(),
-            "2 outputs of other settings were made again: --color hue instead of luma"
+            "2 outputs with other settings were made again: --color hue instead of luma"
         );
         assert_eq!(
             told(&[b, a, None, a, Some("c"), Some("d"), Some("d")]).unwrap(),
-            "7 outputs of other settings were made again: 2 --color hue instead of luma; 2 d; 1 --strength 1 instead of 0.5; 2 of others"
+            "7 outputs with other settings were made again: 2 --color hue instead of luma; 2 d; 1 --strength 1 instead of 0.5; 2 of others"
         );
     }
 }

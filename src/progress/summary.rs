@@ -61,7 +61,7 @@ pub struct Summary {
     /// The range of all values except a few outliers, of the pictures with such outliers.
     #[serde(skip)]
     pub(crate) inner_range: Option<Range>,
-    /// Outputs of other settings that were made again, or would be in a dry run.
+    /// Outputs with other settings that were made again, or would be in a dry run.
     #[serde(flatten)]
     pub(crate) remade: Remade,
     /// Failures, in the order in which they happened.
@@ -344,7 +344,7 @@ impl Summary {
         }
         if !self.left_out.is_empty() {
             let names: Vec<_> = self.left_out.iter().map(|(glob, count)| format!("{count} {glob}")).collect();
-            writeln!(text, "  by name: {} (--include '*' --include NAME takes such too)", names.join(", "))?;
+            writeln!(text, "  by name: {} (--include '*' --include NAME takes them)", names.join(", "))?;
         }
         for (remark, count) in &self.remarks {
             write!(text, "Note: {}", remark.of(*count))?;
@@ -366,7 +366,7 @@ impl Summary {
                 writeln!(text, "Stopped: {} not started; {}", pictures(left), self.after_a_stop())?;
             }
             (left, false) => {
-                writeln!(text, "Stopped: {} not done, because no output can be made", pictures(left))?;
+                writeln!(text, "Stopped: {} not done, because no output can be written", pictures(left))?;
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use crate::picture::stored_image::ObjectFolder;
 
 /// The message where two runs wrote chunks of one name.
 const MIXED: &str =
-    "another run wrote an image of this name meanwhile, so that both are mixed; run the same command again";
+    "another run wrote an image of this name meanwhile, and both are mixed; run the same command again";
 
 /// An image for object storage. Dropping it leaves its objects, as another run may be writing the
 /// same.
@@ -44,7 +44,7 @@ impl ImageUpload {
         let replaces = !is_empty && {
             let former = former(&folder).map_err(failed)?;
             if former.iter().any(|(_, found)| is_of_others(found, replaced)) {
-                let source = io::Error::other("there is another image of that name since");
+                let source = io::Error::other("another image of that name has appeared");
                 return Err(PublishError::new(output, source));
             }
             let urls = former.iter().map(|(url, _)| url);
@@ -214,7 +214,7 @@ impl ImageStore for ImageOutput {
         if IMAGE_METADATA.contains(&key) {
             let length = value.metadata()?.len();
             if length > LONGEST_DOCUMENT {
-                let why = format!("{key}: it has {length} bytes, and {LONGEST_DOCUMENT} are the most");
+                let why = format!("{key}: it has {length} bytes, more than the limit of {LONGEST_DOCUMENT}");
                 return Err(io::Error::other(why));
             }
             let mut text = Vec::new();

@@ -7,7 +7,7 @@ use std::iter;
 pub struct Published {
     /// Its length.
     pub bytes: u64,
-    /// Whether it replaced an output of other settings that appeared during this run.
+    /// Whether it replaced an output with other settings that appeared during this run.
     pub replaces_another: bool,
 }
 

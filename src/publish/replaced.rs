@@ -168,7 +168,7 @@ mod tests {
         for before in [None, Some("before")] {
             let (content, why) = published(Replaces::at, before, another);
             assert_eq!(content, "another's");
-            assert!(why.unwrap().ends_with("a.png: there is another file of that name since"));
+            assert!(why.unwrap().ends_with("a.png: another file of that name has appeared"));
         }
         for replaces in [Replaces::Own, Replaces::Nothing] {
             assert!(published(|_| replaces, Some("before"), nothing).1.is_some(), "{replaces:?}");

@@ -201,7 +201,7 @@ impl Hidden<'_> {
                 renamed => return Ok(renamed?),
             }
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file of that name since"))
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file of that name has appeared"))
     }
 
     /// Replaces a folder that is not empty, for which a rename is not enough. Only images are

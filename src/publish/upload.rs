@@ -119,7 +119,7 @@ impl Upload {
                 return Err(self.failed(why));
             }
             if there.as_ref().is_some_and(|found| !self.may_replace(found)) {
-                let why = "there is another object of that name since";
+                let why = "another object of that name has appeared";
                 let source = io::Error::new(io::ErrorKind::AlreadyExists, why);
                 return Err(PublishError::new(&self.output, source));
             }
@@ -129,7 +129,7 @@ impl Upload {
         }
     }
 
-    /// Returns whether another output is in its place: of another input, or of other settings.
+    /// Returns whether another output is in its place: of another input, or with other settings.
     ///
     /// # Errors
     /// When the bucket does not answer.

@@ -88,7 +88,7 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MessageError {
     /// Its form is wrong.
-    #[error("it is no message: {0}")]
+    #[error("it is not a message: {0}")]
     Form(String),
     /// It is of another version.
     #[error(

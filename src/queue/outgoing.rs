@@ -163,7 +163,7 @@ impl<'a> Outgoing<'a> {
         match self.queue.create(&self.limits) {
             Ok(()) => {
                 warn!(
-                    "there was no such queue any more, so it is made anew, and what has no output is submitted again"
+                    "the queue is gone; it is created again, and pictures without outputs are submitted again"
                 );
                 (self.queued, self.dead, self.read) = Default::default();
                 self.vanished = true;

@@ -24,13 +24,13 @@ pub(super) enum Unwritable {
     Outside(#[from] Outside),
     #[error("its output {} is an input of the message", Shown(.0))]
     Input(PathBuf),
-    #[error("its output {} would lie in the folder of a ledger, or be the settings of a folder", Shown(.0))]
+    #[error("its output {} would lie in the folder of a ledger, or be a folder's histeqd.toml", Shown(.0))]
     State(PathBuf),
     #[error("its output {} has neither a picture's name nor the extension of its input", Shown(.0))]
     Name(PathBuf),
     #[error("{0}")]
     Link(String),
-    #[error("its output {} would replace what histeqd did not write; take that away, or submit with --key-file", Shown(.0))]
+    #[error("its output {} would replace a file that histeqd did not write; remove it, or submit with --key-file", Shown(.0))]
     Other(PathBuf),
 }
 

@@ -111,10 +111,10 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     match count {
         0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
         0 => Err(Error::CannotRun(format!(
-            "none of the pictures that failed for good is named so; `histeqd status --queue {place}` lists them"
+            "no failed picture matches; `histeqd status --queue {place}` lists them"
         ))),
-        1 => Ok("1 picture is tried again\n".into()),
-        count => Ok(format!("{count} pictures are tried again\n")),
+        1 => Ok("1 picture will be retried\n".into()),
+        count => Ok(format!("{count} pictures will be retried\n")),
     }
 }
 

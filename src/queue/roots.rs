@@ -38,7 +38,7 @@ struct Root {
 
 /// A path outside all the folders.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is below no --root of this worker{}", Shown(.path), if *.by_link { ", because a link leads out of it" } else { "" })]
+#[error("{} is not below a --root of this worker{}", Shown(.path), if *.by_link { ", because a link leads out of it" } else { "" })]
 pub(super) struct Outside {
     path: PathBuf,
     by_link: bool,
@@ -218,7 +218,10 @@ mod tests {
             assert!(roots.check_input(&at(input)).is_err(), "{input}");
         }
         let why = roots.check_input(&at("a/link/x.png")).unwrap_err().to_string();
-        assert!(why.ends_with("is below no --root of this worker, because a link leads out of it"), "{why}");
+        assert!(
+            why.ends_with("is not below a --root of this worker, because a link leads out of it"),
+            "{why}"
+        );
         assert!(Roots::of(&[at("none")]).is_err() && Roots::of(&[at("other/x.png")]).is_err());
     }
 }

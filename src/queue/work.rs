@@ -88,7 +88,7 @@ pub fn work(
     };
     let done = worker.run(publisher);
     if !queue.finish(SETTLING) {
-        warn!("the queue's server does not answer; what is not told is delivered again");
+        warn!("the queue's server does not answer; unconfirmed messages are delivered again");
     }
     done?;
     Ok(if until_empty && begun.failed() > 0 { Exit::SomeFailed } else { Exit::Done })
@@ -304,7 +304,7 @@ impl Worker<'_> {
             }
             Err(why) => {
                 if !std::mem::replace(&mut self.is_silent, true) {
-                    warn!("{why}; it is asked again until it answers");
+                    warn!("{why}; retrying until it answers");
                 }
                 if matches!(why, QueueError::Missing(_) | QueueError::Failed { .. }) {
                     // Another worker may have been faster.
@@ -365,7 +365,7 @@ impl Worker<'_> {
         }
         if deliveries > self.begun.attempts() {
             let why = format!(
-                "it was begun {} times, and each time its worker was killed or cut off (the kernel's log says if memory ran out)",
+                "it was begun {} times, and each time its worker was killed or cut off (the kernel's log shows whether memory ran out)",
                 deliveries - 1
             );
             let refused = [(message.pictures[0].clone(), why)];
@@ -395,7 +395,7 @@ impl Worker<'_> {
         };
         let mut files = reference.into_iter().chain(written.lut.iter().flatten());
         if let Some(url) = files.clone().find(|file| store::is_url(file)) {
-            return Err(format!("{} is a URL, and has to be a file", Shown(url)));
+            return Err(format!("{} is a URL; it must be a file", Shown(url)));
         }
         files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
     }

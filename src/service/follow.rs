@@ -158,7 +158,7 @@ impl Follower<'_> {
                 log::reloaded(&self.rounds.settings().written.differing(&settings.written), &[]);
                 self.rounds.reload(settings);
             }
-            Err(why) => error!("the configuration is not reloaded: {why}"),
+            Err(why) => error!("configuration not reloaded: {why}"),
         }
     }
 }

@@ -204,7 +204,7 @@ impl Watching<'_> {
         let reread = (self.control.read)().and_then(|new| Ok((self.rules.reload(&new)?, new)));
         let (reloaded, new) = match reread {
             Ok(reloaded) => reloaded,
-            Err(why) => return error!("the configuration is not reloaded: {why}"),
+            Err(why) => return error!("configuration not reloaded: {why}"),
         };
         // The listing that follows finds these inputs again, and they are put away according to the
         // new settings.
@@ -232,7 +232,7 @@ impl Watching<'_> {
         let forgotten = self.output.ledger().forget_failed(|input| wanted.has(input));
         let count = forgotten.map_err(|why| why.to_string())?;
         if count > 0 {
-            info!("{count} pictures that had failed are tried again");
+            info!("{count} failed pictures are retried");
             self.watch.list_all();
         }
         Ok(count)

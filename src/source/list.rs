@@ -63,7 +63,7 @@ impl<'a> Folders<'a> {
             Folder::of(named).map_err(|why| {
                 let named = Shown(named);
                 Error::Usage(format!(
-                    "--files-from takes files below the input folders, and {named} is none: {why}"
+                    "--files-from takes files below the input folders, and {named} is not a folder: {why}"
                 ))
             })
         });

@@ -59,7 +59,7 @@ fn name_of(folder: &Path) -> Result<OsString, Error> {
     match name {
         Some(name) if name != ledger::FOLDER => Ok(name),
         _ => Err(Error::Usage(format!(
-            "{} has no name that a folder for its outputs could have; leave out --prefix-folder",
+            "{} has no name for a folder of its outputs; leave out --prefix-folder",
             Shown(folder)
         ))),
     }

@@ -157,7 +157,7 @@ impl Search<'_> {
             }
             Ok(metadata) if metadata.is_dir() => self.folder(input),
             Ok(metadata) if metadata.is_file() => {
-                let name = input.file_name().expect("a path that ends in .. is no file");
+                let name = input.file_name().expect("a path that ends in .. is not a file");
                 self.take(input, name.as_ref(), true, &metadata);
             }
             Ok(_) => self.plan.failed.push((input.to_owned(), Refusal::NotAFile.into())),

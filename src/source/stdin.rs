@@ -93,7 +93,7 @@ fn unkept(error: &io::Error) -> Error {
     let folder = std::env::temp_dir();
     let folder = Shown(&folder);
     Error::CannotRun(format!(
-        "standard input cannot be kept in {folder}: {error}; TMPDIR can name another folder"
+        "standard input cannot be stored in {folder}: {error}; set TMPDIR to another folder"
     ))
 }
 

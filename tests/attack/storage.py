@@ -1,4 +1,4 @@
-"""Runs from and to object storage, and its server: killed and paused, and two runs of other settings at once."""
+"""Runs from and to object storage, and its server: killed and paused, and two runs with other settings at once."""
 
 import contextlib
 import json
@@ -83,7 +83,7 @@ class Server:
 
 
 def attack(place: Place):
-    """Kills runs and the server, with two runs of other settings into one folder at times."""
+    """Kills runs and the server, with two runs with other settings into one folder at times."""
     chance = place.chance
     settings, others = (words.split() for words in chance.sample(SETTINGS[:2] + SETTINGS[3:], 2))
     inputs = pictures.some(chance, 40)

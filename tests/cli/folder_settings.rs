@@ -57,7 +57,7 @@ fn flags_go_over_folders_and_folders_over_the_configuration_file() {
     assert_eq!(place.read("out/a.pgm"), made_by(""));
     let verbose = place.run("in --out other --verbose");
     verbose.exits(0).says("in/histeqd.toml: method = \"stretch\", strength = 0.5");
-    verbose.says("note: in/a.pgm: it has settings of its folder");
+    verbose.says("note: in/a.pgm: settings of its folder used (histeqd.toml)");
     place.file("in/histeqd.toml", "clip-limit = 3\n");
     place
         .run("in --out out")
@@ -103,10 +103,7 @@ fn what_cannot_be_used_fails_the_pictures_below_it_and_no_others() {
         ("reference = '/etc/passwd'", "in/b/histeqd.toml:1: `reference` cannot be set by a folder"),
         ("after = 'delete'", "in/b/histeqd.toml:1: `after` cannot be set by a folder"),
         ("method = 'match'", "in/b/histeqd.toml: --method match needs --reference FILE"),
-        (
-            "method = 'clahe'\ntogether = 'folder'",
-            "in/b/histeqd.toml: --together folder needs one table of levels",
-        ),
+        ("method = 'clahe'\ntogether = 'folder'", "in/b/histeqd.toml: --together folder needs one LUT"),
     ] {
         place.file("in/b/histeqd.toml", text);
         let ran = place.run("in --out out --overwrite");

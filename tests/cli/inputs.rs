@@ -166,7 +166,7 @@ fn reserved_names_are_left_out_counted_and_named() {
         "in/c.pgm.part",
     ]);
     let skipped = "Skipped: 2 folders that systems keep for themselves, 1 backup, 1 under a temporary name\n  \
-        by name: 1 #recycle, 1 *.part, 1 *~, 1 @eaDir (--include '*' --include NAME takes such too)\n";
+        by name: 1 #recycle, 1 *.part, 1 *~, 1 @eaDir (--include '*' --include NAME takes them)\n";
     place.run("in --out done --dry-run").exits(0).says("Would do: 1 picture\n").says(skipped);
     let ran = place.run("in --out done --verbose");
     ran.exits(0).says(skipped).says("skipped: in/#recycle: a folder that a system keeps for itself\n");
@@ -186,7 +186,7 @@ fn a_file_with_holes_is_done_with_a_remark() {
     let place = Place::new();
     place.file("in/a.pgm", b"P5\n400 400\n255\n\x07\x09");
     fs::File::options().write(true).open(place.path("in/a.pgm")).unwrap().set_len(160_015).unwrap();
-    place.run("in --out done").exits(0).says("Note: 1 picture from files with holes");
+    place.run("in --out done").exits(0).says("Note: 1 picture: holes in the file");
     assert_eq!(
         place.run("in --out again --json").exits(0).json()["remarks"],
         serde_json::json!({ "with-holes": 1 })

@@ -34,7 +34,7 @@ fn ten_bits_in_sixteen_fill_the_range_and_if_not_the_summary_says_so() {
         .says(&format!(
             "Note: 1 16-bit picture covers less than a sixth of the range after CLAHE and may look black; {remedy}: in/a.pgm\n"
         ))
-        .says("in/a.pgm: its 16-bit levels cover less than a sixth of the range after CLAHE");
+        .says("in/a.pgm: 16-bit levels cover less than a sixth of the range after CLAHE");
     assert!(highest("two/a.pgm") < 65_535 / 6);
     let json = place.run("in --out json --method clahe --clip-limit 2 --tiles 1x1 --json --quiet").json();
     assert_eq!(json["remarks"]["narrow-range"], 1);
@@ -121,12 +121,12 @@ fn a_few_values_that_stretch_the_range_of_floats_are_told_with_a_range_that_mend
     };
     place.file("in/a.pfm", floats([1e6, -40.0]));
     place.file("in/b.pfm", floats([12.0, 13.0]));
-    let advice = "--range 10..17.99 (about from percentile 0.1 to 99.9) gives these all levels";
+    let advice = "--range 10..17.99 (about percentiles 0.1 to 99.9) gives them all levels";
     let ran = place.run("in --out done -v");
     ran.exits(0).says(&format!(
-        "Note: 1 picture with all but a few values in less than a sixth of its range, which these (hot pixels) stretch, so that the others have few levels; {advice}: in/a.pfm\n"
+        "Note: 1 picture: all but a few values (hot pixels) lie in less than a sixth of its range and share few levels; {advice}: in/a.pfm\n"
     ));
-    ran.says(&format!("note: in/a.pfm: all but a few of its values lie in less than a sixth of their range, so that they have few levels; {advice}\n"));
+    ran.says(&format!("note: in/a.pfm: all but a few values lie in less than a sixth of the range and share few levels; {advice}\n"));
     let json = place.run("in --out json --json --quiet").exits(0).json();
     assert_eq!(json["remarks"], serde_json::json!({ "stretched-range": 1 }));
     let ran = place.run("in --out mended --range 10..17.99");
@@ -245,7 +245,7 @@ fn white_as_0_is_turned_around_among_the_levels_that_there_are() {
     place
         .run("stating.tif --out no.tif --levels 1000")
         .exits(1)
-        .says("a sample of 4095 is none of 1000 levels");
+        .says("sample 4095 is outside the stated range 0..999");
     place.run("silent.tif --out full.pgm --strength 0 --levels auto").exits(0);
     assert_eq!(place.read("full.pgm"), b"P5\n4 1\n65535\n\xff\xff\xf0\x00\xfc\x17\xff\xa0");
 }

@@ -115,7 +115,7 @@ fn lower_bits_that_are_not_0_are_refused_with_a_shift() {
     place
         .run("a.pgm --out out.pgm --shift 4")
         .exits(1)
-        .says(" is no level above 4 lower bits, which would have to be 0; use another number of --shift, or leave it out");
+        .says(" has data in its 4 unused low bits; use a smaller --shift, or leave it out");
     assert!(!place.path("out.pgm").exists());
     place
         .run("a.pgm --out out.pgm --shift 4 --levels 8192")
@@ -298,7 +298,7 @@ fn the_bits_stored_of_a_dicom_are_its_levels() {
         place
             .run("in --out few --levels 16")
             .exits(1)
-            .says("is none of 16 levels, from 0 to 15")
+            .says("is outside the stated range 0..15")
             .says("a.dcm");
     }
 }
@@ -325,7 +325,7 @@ fn levels_that_do_not_fit_are_told() {
     place
         .run("in --out done --levels 1000")
         .exits(1)
-        .says("is none of 1000 levels, from 0 to 999")
+        .says("is outside the stated range 0..999")
         .says("in/a.pgm");
     assert_eq!(place.tree("done"), [""; 0]);
     place.run("in --out done --levels 1").exits(2).says("neither full, auto nor a number from 2 to 65536");
@@ -533,7 +533,10 @@ fn pixels_without_data_stay_and_do_not_count() {
     assert_eq!(place.read("done/a.ppm"), b"P6\n3 1\n255\n\x00\x00\x00\x00\x00\x64\xff\xff\x64");
     // It is not among the levels either.
     place.file("deep/a.pgm", b"P5\n3 1\n65535\n\x00\x05\x00\x09\xff\xff");
-    place.run("deep --out done --levels 4096").exits(1).says("a sample of 65535 is none of 4096 levels");
+    place
+        .run("deep --out done --levels 4096")
+        .exits(1)
+        .says("sample 65535 is outside the stated range 0..4095");
     place.run("deep --out done --levels 4096 --no-data 65535").exits(0);
     assert_eq!(place.read("done/a.pgm"), b"P5\n3 1\n65535\n\x00\x00\x0f\xff\xff\xff");
     // Floats keep it to the last bit, and its value is not in their range.

@@ -114,7 +114,7 @@ fn linked_colours_have_one_table() {
     assert_eq!(place.read("together/a.ppm"), ppm([0, 51, 204, 0, 51, 255]));
     assert_eq!(place.read("together/b.ppm"), ppm([204, 204, 204, 204, 204, 255]));
     let ran = place.run("in --out done --color linked --method clahe");
-    ran.exits(2).says("--color linked is one table of levels for red, green and blue");
+    ran.exits(2).says("--color linked has one LUT for red, green and blue");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_reference_that_cannot_be_used_is_told_before_anything_is_done() {
     run("--reference none.png").exits(2).says("the reference none.png cannot be read: No such file");
     run("--reference in").exits(2).says("the reference in is not a regular file");
     run("--reference broken.png").exits(2).says("the reference broken.png cannot be used: ");
-    run("--reference clear.pam").exits(2).says("the reference clear.pam has no pixels that can be seen");
+    run("--reference clear.pam").exits(2).says("the reference clear.pam has no visible pixels");
     run("--reference in/a.pgm --max-pixels 3")
         .exits(2)
         .says("the reference in/a.pgm cannot be used: ")
@@ -353,10 +353,10 @@ fn what_has_no_place_in_lab_is_refused_with_what_does() {
     place
         .run("in --out out --color lab")
         .exits(1)
-        .says("--color lab is for colours of 8 bits, and these have 16; --color hue");
+        .says("--color lab needs 8-bit colours, and these have 16; use --color hue");
     assert_eq!(place.tree("out"), ["Gray.pam", "GrayAlpha.pam"], "gray has no colours to convert");
     for flags in ["--levels auto", "--together all", "--method match --reference in/Rgb.pam"] {
-        place.run(&format!("in --out other --color lab {flags}")).exits(2).says("--color hue goes with them");
+        place.run(&format!("in --out other --color lab {flags}")).exits(2).says("use --color hue");
     }
-    place.run("histogram in --color lab").exits(2).says("--color lab is not counted");
+    place.run("histogram in --color lab").exits(2).says("--color lab cannot be counted");
 }

@@ -52,7 +52,7 @@ fn a_file_that_comes_to_the_place_of_an_output_meanwhile_stays() {
         let ran = run.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&ran.stderr).into_owned();
         assert_eq!(ran.status.code(), Some(1), "{told}");
-        assert!(told.contains("there is another file of that name since"), "{told}");
+        assert!(told.contains("another file of that name has appeared"), "{told}");
         assert_eq!(place.read("done/a.pgm"), b"somebody's");
         assert_eq!(place.tree("done"), ["a.pgm"]);
         fs::remove_file(place.path("done/a.pgm")).unwrap();
@@ -201,7 +201,7 @@ fn a_full_disk_ends_a_run_and_leaves_nothing_partial() {
     let Some(ran) = place.run_with_mount("size=64k", script) else { return };
     ran.exits(1).says("failed: in/b.pgm: cannot write out/b.pgm: No space left on device");
     ran.says("free some space and run the same command again").says("Failed: 1 (see above)\nStopped: ");
-    ran.says(" not done, because no output can be made");
+    ran.says(" not done, because no output can be written");
     assert_eq!(ran.stderr().matches("No space left").count(), 1, "{ran}");
     assert_eq!(ran.stdout(), "");
 }

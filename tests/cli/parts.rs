@@ -74,7 +74,7 @@ fn what_is_listed_and_missing_or_outside_is_named() {
     let ran = place.run("in --out done --files-from list -v");
     ran.exits(1)
         .says("failed: in/none.pgm: cannot be read: No such file")
-        .says("failed: other/b.pgm: it is listed, and lies in no input folder; name the folder that it lies in as INPUT");
+        .says("failed: other/b.pgm: it is on the list, but in no input folder; give its folder as INPUT");
     assert_eq!(place.tree("done"), ["a.pgm"]);
     place
         .run("in --out done --files-from none")
@@ -139,7 +139,7 @@ fn a_scheduler_says_the_part() {
         assert!((1..6).contains(&count) == (index == "0"), "{count} {ran}");
     }
     assert_eq!(place.tree("done").len(), 6);
-    place.run("in --out done --shard auto").exits(2).says("say the part, as in --shard 1/4");
+    place.run("in --out done --shard auto").exits(2).says("give the part, as in --shard 1/4");
     place.run("in --out done --shard 5/4").exits(2).says("the parts are numbered 1/4 to 4/4");
 }
 

@@ -102,20 +102,20 @@ fn outputs_of_other_settings_are_made_again_and_counted() {
     }
     place.file("in/c.pgm", DULL);
     let clahe = "in --out done --method clahe --tiles 1x1 --clip-limit 0";
-    let would = "Note: 2 outputs of other settings would be made again: --method clahe instead of global\nWould do: 3 pictures\n";
+    let would = "Note: 2 outputs with other settings would be made again: --method clahe instead of global\nWould do: 3 pictures\n";
     let ran = place.run(&format!("{clahe} --dry-run"));
     ran.exits(0).says(would);
     assert_eq!(place.run(&format!("{clahe} --dry-run --json")).exits(0).json()["remade"], 2);
     assert_eq!(place.read("done/a.pgm"), BRIGHT, "a dry run writes nothing");
 
     let ran = place.run(&format!("{clahe} --verbose"));
-    ran.exits(0).says("Done: 3 pictures").says("Note: 2 outputs of other settings were made again: ");
-    ran.says("note: in/b.pgm: its output was of other settings");
+    ran.exits(0).says("Done: 3 pictures").says("Note: 2 outputs with other settings were made again: ");
+    ran.says("note: in/b.pgm: its output had other settings");
     assert_ne!(place.read("done/a.pgm"), BRIGHT);
     place.run(clahe).exits(0).says("Skipped: 3 already done");
     fs::remove_file(place.path("in/c.pgm")).unwrap();
     fs::remove_file(place.path("in/b.pgm")).unwrap();
-    place.run("in --out done").exits(0).says("Note: 1 output of other settings was made again: ");
+    place.run("in --out done").exits(0).says("Note: 1 output with other settings was made again: ");
     assert_eq!(place.read("done/a.pgm"), BRIGHT);
 }
 
@@ -218,6 +218,6 @@ fn outputs_of_a_ledger_have_a_record_too() {
     place
         .run("in --out done --method clahe")
         .exits(0)
-        .says("Note: 1 output of other settings was made again");
+        .says("Note: 1 output with other settings was made again");
     place.run("in --out done --overwrite").exits(0).says("Done: 1 picture");
 }

@@ -78,7 +78,7 @@ fn after_a_stop_no_picture_is_in_progress_for_the_ledger() {
     assert!(done < PICTURES);
     let status = || place.run("status done --json").exits(0).json();
     assert_eq!((status()["done"].as_u64(), status()["running"].as_u64()), (Some(done as u64), Some(0)));
-    // Without the ledger, these get outputs of other settings.
+    // Without the ledger, these get outputs with other settings.
     place.run("in --out done --devices cpu --method clahe").exits(0);
     let rest = place.run("in --out done --devices cpu --resume --json").exits(0).json();
     assert_eq!(rest["done"], PICTURES - done);

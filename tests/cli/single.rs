@@ -77,7 +77,7 @@ fn a_pictures_name_for_several_outputs_is_refused_with_the_remedy() {
         .says("--out x.TGA: that format is not written; for a folder, write --out x/ or --out x.TGA/");
     let ran = place.run("b.pgm --out x.png --format jpeg");
     ran.exits(2).says(
-        "the name of --out x.png says PNG, and --format says otherwise; leave out --format, or name it x.jpg",
+        "--out x.png is the name of a PNG, but --format is another; leave out --format, or name it x.jpg",
     );
     place.run("b.pgm --out x.png --format keep").exits(2).says("leave out --format\n");
     assert_eq!(place.tree(""), ["b.pgm", "in/a.pgm"]);

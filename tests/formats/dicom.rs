@@ -330,13 +330,13 @@ fn what_is_not_read_is_refused_for_what_it_is() {
         error(&file).to_string()
     };
     assert!(syntax(b"1.2.840.10008.1.2.4\0").starts_with("a DICOM file of the transfer syntax 1.2.840"));
-    assert_eq!(syntax(b"1.2.840.10008.1.2.5\0"), "damaged DICOM: its compressed pixels are no fragments");
+    assert_eq!(syntax(b"1.2.840.10008.1.2.5\0"), "damaged DICOM: its compressed pixels are not in fragments");
     let png = std::fs::read(data("../codec/basn0g02.png")).unwrap();
     let target = Target { format: Some(Format::Dicom), ..TARGET };
     let why = decode(&png, &target).unwrap_err().to_string();
     assert_eq!(
         why,
-        "DICOM cannot hold what is not known of a PNG: the patient and the study; use another --format for files that are no DICOM"
+        "DICOM cannot hold a PNG, whose patient and study are unknown; use another --format for files other than DICOM"
     );
 }
 
@@ -572,7 +572,7 @@ fn objects_that_are_no_pictures_are_left_out_and_counted_by_their_kind() {
     ran.says("Skipped: 5 without pictures: dose, plans, segmentation, report");
     assert_eq!(place.tree("done"), ["mr.dcm"]);
     let named = place.run("in/dose.dcm --out other");
-    named.exits(1).says("it is no picture but a DICOM dose, whose values are no brightness; leave it out");
+    named.exits(1).says("not a picture but a DICOM dose, whose values are not brightness; leave it out");
     place.run("in/seg.dcm --out other").exits(1).says("with --segmentations");
     place
         .run("in/seg.dcm --out other --segmentations")
@@ -666,8 +666,10 @@ fn slices_of_a_series_are_counted_together_by_value_or_refused() {
     place.file("in/c.dcm", slice(b"1.2.4\0", b"1 ", [0, 1, 2, 3]));
     place.file("in/d.pgm", crate::harness::DULL);
     let ran = place.run("in --out no --together series --range 0..5000");
-    ran.exits(1).says("stored values of its group are rescaled in different ways").says("Done: 2 pictures");
-    ran.says("as in --range 0..4095rescaled, or equalize each for itself");
+    ran.exits(1)
+        .says("the files of its group differ in RescaleSlope or RescaleIntercept")
+        .says("Done: 2 pictures");
+    ran.says("as in --range 0..4095rescaled, or equalize each file alone");
     assert_eq!(place.tree("no"), ["c.dcm", "d.pgm"]);
     std::fs::remove_file(place.path("in/d.pgm")).unwrap();
     place.run("in --out rescaled --together series --range 0..4095rescaled").exits(0);

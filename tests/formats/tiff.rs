@@ -323,7 +323,7 @@ fn a_stack_in_one_page_is_refused_or_whole() {
         assert!(described(&text).unwrap() == PLAIN.samples(), "{text}");
         let error =
             of_form(Form { directory_first: true, ..PLAIN }, DESCRIPTION, numbers(&text)).unwrap_err();
-        assert!(error.to_string().contains("but there is room for 1; it may be truncated"), "{error}");
+        assert!(error.to_string().contains("but the file has room for 1; it may be truncated"), "{error}");
     }
     let single = [
         described("images=3"),
@@ -683,7 +683,7 @@ fn a_chain_of_pages_without_an_end_or_beyond_it_is_refused() {
     assert_eq!(why, "damaged TIFF: its pages follow one another in a circle");
     for beyond in [file.len() + at, 3 * file.len(), u32::MAX as usize] {
         let why = leading_to(beyond).unwrap_err();
-        assert!(why.starts_with("damaged TIFF: the directory of a page lies outside the file"), "{why}");
+        assert!(why.starts_with("damaged TIFF: the directory of a page is outside the file"), "{why}");
     }
 }
 

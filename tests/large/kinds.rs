@@ -91,7 +91,10 @@ fn samples_that_are_no_levels_come_out_as_they_would_as_a_whole() {
         come_out_as_a_whole(&place, DEEP, settings);
     }
     // A table for several pictures needs the range of all, which bands cannot give in advance.
-    place.run("in --out out --memory 6MiB --together all --overwrite").exits(1).says("give the range of all");
+    place
+        .run("in --out out --memory 6MiB --together all --overwrite")
+        .exits(1)
+        .says("give one range for all");
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn an_image_that_changed_is_made_again_and_what_it_has_no_more_is_deleted() {
     place.run("in --out reference --devices cpu").exits(0);
     assert_same(&bucket, &place, "out/a.zarr", "reference/a.zarr");
     let other = bucket.run(&place, [&*input, "--out", &out, "--strength", "0.5"]);
-    other.exits(0).says("1 output of other settings was made again");
+    other.exits(0).says("1 output with other settings was made again");
     assert_eq!(bucket.get("out/beside"), b"stays");
 }
 

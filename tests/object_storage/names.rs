@@ -103,7 +103,7 @@ fn a_listing_without_end_is_noticed() {
     stub.put("in/a.pgm", DULL);
     let begun = Instant::now();
     let ran = stub.run(&place, "s3://b/in --out out");
-    ran.exits(1).says("s3://b/in: cannot be read: the server lists the same again and again");
+    ran.exits(1).says("s3://b/in: cannot be read: the server repeats its continuation token");
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     assert_eq!(place.read("out/a.pgm"), BRIGHT, "what was listed is done");
 }

@@ -122,7 +122,7 @@ fn a_worker_refuses_what_lies_outside_its_roots() {
     for dead in dead.as_array().unwrap() {
         let why = dead["reason"].as_str().unwrap();
         let is_told =
-            why.contains("is below no --root of this worker") || why.contains("nor the URL of an object");
+            why.contains("is not below a --root of this worker") || why.contains("nor the URL of an object");
         assert!(is_told, "{dead:#}");
     }
     place

@@ -30,7 +30,7 @@ fn what_does_not_work_with_urls_is_said_before_anything_starts() {
         ("histogram in/a.pgm --out s3://b/table.csv", "s3://b/table.csv is a URL"),
         ("in --out http://host/out", "object storage is s3://"),
         ("file:///in --out out", "object storage is s3://"),
-        ("in --out s3://user:hidden@b/out", "credentials belong into the environment"),
+        ("in --out s3://user:hidden@b/out", "credentials belong in the environment"),
         ("in --out s3:///out", "it names no bucket"),
     ] {
         let ran = place.run(arguments);

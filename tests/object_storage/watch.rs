@@ -124,6 +124,6 @@ fn gpus_are_given_back_while_nothing_is_new() {
         assert_eq!(place.read(format!("out/{name}")), BRIGHT);
     }
     let ran = service.stop();
-    let given_back = ran.stderr().matches("no work for 1s: GPUs are given back until there is some").count();
+    let given_back = ran.stderr().matches("no work for 1s: GPUs are released until there is some").count();
     assert!((2..=3).contains(&given_back), "{ran}");
 }

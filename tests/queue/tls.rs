@@ -54,7 +54,7 @@ fn what_is_wrong_with_a_certificate_is_told_with_a_remedy_and_there_is_no_way_wi
     }
     place.file("none.crt", "no certificate");
     for (server, authority, code, why) in [
-        ("right", "elsewhere.crt", 3, "is of nobody who is trusted here ("),
+        ("right", "elsewhere.crt", 3, "is not trusted here ("),
         (
             "right",
             "none.crt",
@@ -62,8 +62,8 @@ fn what_is_wrong_with_a_certificate_is_told_with_a_remedy_and_there_is_no_way_wi
             "NATS_CA names none.crt, which cannot be used: there is no certificate in it",
         ),
         ("right", "missing.crt", 2, "NATS_CA names missing.crt, which cannot be used: No such file"),
-        ("elsewhere", "elsewhere.crt", 3, "those that it has may be used: DnsName(\"elsewhere.example\")"),
-        ("old", "old.crt", 3, "its certificate has expired; renew it there"),
+        ("elsewhere", "elsewhere.crt", 3, "use one of: DnsName(\"elsewhere.example\")"),
+        ("old", "old.crt", 3, "its certificate has expired; renew it"),
     ] {
         let Some(started) = start(&place, server) else { return };
         let queue = started.queue("q");
@@ -91,7 +91,7 @@ fn a_server_without_tls_is_not_used_by_way_of_tls() {
     let queue = server.queue("q");
     let safe = queue.replace("nats://", "tls://");
     place.run(&format!("submit in --out out --queue {safe}")).exits(3).says(&format!(
-        "the queue's server {} cannot be used: it does not speak TLS;",
+        "the queue's server {} cannot be used: it does not use TLS;",
         safe.trim_end_matches("/q")
     ));
     place.run(&format!("submit in --out out --queue {queue}")).exits(0);

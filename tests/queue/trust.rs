@@ -38,7 +38,7 @@ fn a_message_replaces_nothing_but_what_histeqd_wrote() {
         ("in/a.pgm", "in/b.pgm", "did not write"),
         ("in/self.pgm", "in/self.pgm", "is an input of the message"),
         ("in/a.pgm", "notes.txt", "neither a picture's name"),
-        ("in/a.pgm", "in/histeqd.toml", "or be the settings of a folder"),
+        ("in/a.pgm", "in/histeqd.toml", "or be a folder's histeqd.toml"),
         ("in/a.pgm", "out/.histeqd/x.png", "in the folder of a ledger"),
         ("in/a.pgm", "out/link/a.pgm", "is a link, and links below"),
     ];
@@ -81,7 +81,7 @@ fn a_file_that_comes_while_its_picture_is_worked_on_stays() {
     place.file("coming", "somebody's");
     fs::rename(place.path("coming"), place.path("out/big.pgm")).unwrap();
     wait("the end", || dead(&place, &queue).len() == 1);
-    assert!(dead(&place, &queue)[0].1.contains("there is another file of that name since"));
+    assert!(dead(&place, &queue)[0].1.contains("another file of that name has appeared"));
     assert_eq!(place.read("out/big.pgm"), b"somebody's");
     assert_eq!(worker.stop(), Some(0));
 }

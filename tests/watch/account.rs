@@ -71,7 +71,7 @@ fn the_socket_is_made_anew_where_it_is_stale_or_lost_and_no_link_is_followed() {
     place.file("elsewhere", "somebody's");
     symlink(place.path("elsewhere"), place.path("out/.histeqd/socket")).unwrap();
     let service = Service::start(&place, "");
-    wait("the complaint", || service.log().contains("something else has its name; remove that"));
+    wait("the complaint", || service.log().contains("another file has its name; remove it"));
     assert!(!answers() && place.read("elsewhere") == b"somebody's");
     fs::remove_file(place.path("out/.histeqd/socket")).unwrap();
     wait("an answer", answers);

@@ -96,5 +96,5 @@ fn a_file_whose_hole_stays_is_taken_in_the_end_and_the_log_says_so() {
     let content = [b"P5\n400 400\n255\n", &[7, 9][..], &[0; 159_998]].concat();
     reserve(&place, "in/a.pgm", &content[..17], content.len());
     wait_for(&place, &expected(&BTreeMap::from([("a.pgm".to_owned(), content)])));
-    wait("the log to tell", || service.log().contains("/in/a.pgm: its file has holes"));
+    wait("the log to tell", || service.log().contains("/in/a.pgm: holes in the file"));
 }

@@ -76,7 +76,7 @@ fn the_former_output_is_replaced_or_waited_for_if_so_asked() {
     let service = Service::start(&place, "--after delete --on-collision wait");
     drop_one_after_another(&place, &pictures[..1]);
     drop_in(&place, "scan.pgm", &pictures[1]);
-    let told = "/out/scan.pgm already, from an earlier input; take it away, or use --on-collision number";
+    let told = "/out/scan.pgm exists already, from an earlier input; remove it, or use --on-collision number";
     wait("the log to tell", || service.log().contains(told));
     assert!(place.path("in/scan.pgm").exists() && outputs(&place) == ["scan.pgm"]);
     fs::rename(place.path("out/scan.pgm"), place.path("taken")).unwrap();

@@ -63,7 +63,7 @@ fn pictures_wait_for_settings_that_cannot_be_used_and_go_on_when_these_are_mende
     let reason = told["retries"][0]["reason"].as_str().unwrap();
     assert_eq!(reason, format!("its folder's settings cannot be used: {why}"), "{told}");
     assert_eq!(told["failed"], 0, "{told}");
-    place.run("status out").exits(0).prints(&format!("; the pictures of a folder wait: {why}"));
+    place.run("status out").exits(0).prints(&format!("; pictures of a folder are held back: {why}"));
     assert_eq!(told["daemon"]["unusable"], serde_json::json!([why]), "{told}");
     // They are tried again with growing pauses, the third of which takes four seconds.
     thread::sleep(Duration::from_secs(3));
@@ -77,7 +77,7 @@ fn pictures_wait_for_settings_that_cannot_be_used_and_go_on_when_these_are_mende
     wait("the trouble to be over", || status()["daemon"]["unusable"] == serde_json::json!([]));
     // The problem is logged once, and no picture counts as failed.
     let log = service.log();
-    assert_eq!(log.matches("WARN the pictures of a folder wait: ").count(), 1, "{log}");
+    assert_eq!(log.matches("WARN pictures of a folder are held back: ").count(), 1, "{log}");
     assert!(!log.contains("WARN failed"), "{log}");
     // Done pictures stay done while the file cannot be used again, over a restart too.
     place.file("in/b/histeqd.toml", "after = 'delete'\n");

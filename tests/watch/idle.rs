@@ -18,7 +18,7 @@ fn workers(service: &Service) -> usize {
     children(service.pid()).0.len()
 }
 
-const GIVEN_BACK: &str = "no work for 1s: GPUs are given back until there is some";
+const GIVEN_BACK: &str = "no work for 1s: GPUs are released until there is some";
 
 #[test]
 fn workers_without_work_end_once_and_start_again_with_the_next_picture() {

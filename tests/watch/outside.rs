@@ -93,7 +93,7 @@ fn health_state_and_metrics_are_served_while_pictures_are_done() {
     assert!(metrics.contains("histeqd_slots_in_use{device=\"cpu\"} 0\n"), "{metrics}");
     wait("the state", || get(&service, "/status").contains("\"name\":\"cpu\",\"up\":true"));
     std::fs::rename(place.path("in"), place.path("away")).unwrap();
-    wait("the loss to be told", || get(&service, "/readyz").contains("not there: "));
+    wait("the loss to be told", || get(&service, "/readyz").contains("missing: "));
     assert!(get(&service, "/healthz").starts_with("HTTP/1.1 200"), "a lost inbox is nobody's death");
     std::fs::rename(place.path("away"), place.path("in")).unwrap();
     wait("the return to be told", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));

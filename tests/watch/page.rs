@@ -63,7 +63,7 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
 
         // It is retried and fails again; then it is mended in its place, and done.
         page.click("#failures button");
-        page.wait("document.getElementById('message').textContent == '1 picture is tried again.'");
+        page.wait("document.getElementById('message').textContent == '1 picture will be retried.'");
         drop_in(&place, name, DULL);
         page.wait("document.querySelectorAll('#failures tr').length == 0");
 
@@ -72,7 +72,7 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
         drop_in(&place, "b.pgm", DULL);
         page.wait("[...document.querySelectorAll('#counts div')].some(count => count.innerText.match(/^Waiting\\s+1$/))");
         assert!(!place.path("out/b.pgm").exists());
-        place.run("status out").exits(0).prints(", paused; `histeqd resume` goes on");
+        place.run("status out").exits(0).prints(", paused; continue with `histeqd resume`");
         page.click("#pause");
         page.wait("document.getElementById('state').textContent.startsWith('running')");
         wait("the picture that waited", || place.path("out/b.pgm").exists());
@@ -149,13 +149,15 @@ fn a_thousand_failures_can_be_searched_on_the_page() {
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     wait("all to fail", || place.run("status out --json").exits(0).json()["failed"] == 1000);
     with_page(&way_in(&service), |page| {
-        page.wait("document.getElementById('found').textContent.startsWith('1,000 pictures, of which the newest 200 are shown')");
+        page.wait(
+            "document.getElementById('found').textContent.startsWith('1,000 pictures, newest 200 shown')",
+        );
         assert_eq!(page.evaluate("document.querySelectorAll('#failures tr').length"), json!(200));
         page.type_into("#search", "BROKEN-0777");
         page.wait("document.querySelectorAll('#failures tr').length == 1");
         assert!(page.text("#failures th").ends_with("broken-0777.png"));
         page.click("#retry-all");
-        page.wait("document.getElementById('message').textContent == '1,000 pictures are tried again.'");
+        page.wait("document.getElementById('message').textContent == '1,000 pictures will be retried.'");
     });
     assert_eq!(service.stop(), Some(0));
 }

@@ -52,8 +52,8 @@ fn what_kills_the_service_again_and_again_is_given_up_until_it_is_retried() {
     drop_in(&place, "b.pgm", DULL);
     wait("the others to go on", || place.path("out/b.pgm").exists());
     assert!(!place.path("out/a.pgm").exists());
-    place.run("retry out nothing.pgm").exits(3).says("none of the pictures that failed for good is named so");
-    place.run("retry out a.pgm").exits(0).prints("1 picture is tried again now");
+    place.run("retry out nothing.pgm").exits(3).says("no failed picture matches");
+    place.run("retry out a.pgm").exits(0).prints("1 picture will be retried now");
     wait("it to be taken up", || place.path("out/a.pgm").exists());
     place.run("retry out").exits(0).prints("no picture has failed for good");
     assert_eq!(service.stop(), Some(0));
@@ -127,7 +127,7 @@ fn a_resumed_run_gives_up_what_kills_it_too() {
     place
         .run("retry out in/a.pgm")
         .exits(0)
-        .prints("1 picture is tried again by the next --watch or --resume");
+        .prints("1 picture will be retried by the next --watch or --resume");
     place.run(resume).exits(0);
     assert!(place.path("out/a.pgm").exists());
     drop_in(&place, "plain.pgm", DULL);

@@ -112,7 +112,7 @@ impl Known {
         description.padding = target.no_data.map(NoData::value).or(description.padding);
         let (place, fragments) = match pixels.length {
             Some(length) if transfer.compression == Compression::None => ((pixels.at, length), None),
-            Some(_) => return Err(malformed("its compressed pixels are no fragments")),
+            Some(_) => return Err(malformed("its compressed pixels are not in fragments")),
             None => {
                 let table = set.value(tags::FRAME_OFFSETS).unwrap_or_default();
                 let fragments = Fragments::find(data, &pixels, encoding, description.frames, table)?;

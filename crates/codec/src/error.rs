@@ -10,14 +10,14 @@ use equalize::Layout;
 pub enum CodecError {
     /// The content is in none of the supported formats.
     #[error(
-        "not a picture: its content is none of PNG, JPEG, TIFF, PNM, BMP, WebP, GIF, JPEG XL, JPEG 2000 or DICOM"
+        "not a picture: its content is not PNG, JPEG, TIFF, PNM, BMP, WebP, GIF, JPEG XL, JPEG 2000 or DICOM"
     )]
     NotAPicture,
     /// The file is empty.
     #[error("the file is empty")]
     Empty,
     /// The file is a DICOM object that is no picture, by its SOP class.
-    #[error("it is no picture but a DICOM {}, whose values are no brightness; {}", .0.name(true), .0.remedy())]
+    #[error("not a picture but a DICOM {}, whose values are not brightness; {}", .0.name(true), .0.remedy())]
     NoPicture(Object),
     /// The file is damaged, cut short, or breaks the rules of its format.
     #[error("damaged {format}: {reason}")]
@@ -70,7 +70,7 @@ pub enum CodecError {
     },
     /// A sample is outside the stated levels of the picture.
     #[error(
-        "a sample of {sample} is none of {levels} levels, from 0 to {}; use another number of --levels, or --levels full",
+        "sample {sample} is outside the stated range 0..{}; use another --levels, or --levels full",
         levels - 1
     )]
     BeyondLevels {
@@ -81,7 +81,7 @@ pub enum CodecError {
     },
     /// A sample has bits below the stated place of the levels.
     #[error(
-        "a sample of {sample} is no level above {shift} lower bits, which would have to be 0; use another number of --shift, or leave it out"
+        "sample {sample} has data in its {shift} unused low bits; use a smaller --shift, or leave it out"
     )]
     LowerBits {
         /// The sample.
@@ -209,7 +209,7 @@ impl CodecError {
     pub fn kind(&self) -> String {
         match self {
             Self::BeyondLevels { levels, .. } => format!(
-                "a sample is none of {levels} levels; use another number of --levels, or --levels full"
+                "a sample is outside the stated range of {levels} levels; use another --levels, or --levels full"
             ),
             Self::TooLarge { exceeded, .. } => format!("too large: over {}", listed(exceeded, false)),
             error => error.to_string(),

@@ -66,7 +66,7 @@ pub(crate) fn decode(
         return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", DECOMPRESS));
     }
     if (header.width, header.height) != size || header.components != components || !header.is_uniform {
-        return Err(malformed("its size or its components are not those of its place"));
+        return Err(malformed("its size or its components do not match the file that contains it"));
     }
     if header.bits > 16 || header.bits as usize > 8 * bytes {
         return Err(malformed(format!("samples of {} bits", header.bits)));

@@ -477,7 +477,7 @@ mod tests {
         let error = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout, None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a sample of 4096 is none of 4096 levels, from 0 to 4095; use another number of --levels, or --levels full"
+            "sample 4096 is outside the stated range 0..4095; use another --levels, or --levels full"
         );
         assert!(Scale::take(LevelCount::Number(4097), None, &mut pixels, &layout, None).is_ok());
         assert!(Scale::take(LevelCount::Full, Some(TWELVE), &mut pixels, &layout, None).is_ok());
@@ -538,11 +538,11 @@ mod tests {
         assert_eq!(take(&[0, 65_520], count(4096, 4)).unwrap(), (vec![0, 4095], Levels::First(4096)));
         assert_eq!(take(&[0, 160], count(11, 4)).unwrap(), (vec![0, 10], Levels::First(11)));
         let why = take(&[0, 160], count(10, 4)).unwrap_err().to_string();
-        assert!(why.starts_with("a sample of 10 is none of 10 levels"), "{why}");
+        assert!(why.starts_with("sample 10 is outside the stated range 0..9"), "{why}");
         let why = take(&[0, 160, 65_528], count(4096, 4)).unwrap_err().to_string();
         assert_eq!(
             why,
-            "a sample of 65528 is no level above 4 lower bits, which would have to be 0; use another number of --shift, or leave it out"
+            "sample 65528 has data in its 4 unused low bits; use a smaller --shift, or leave it out"
         );
     }
 

@@ -157,23 +157,23 @@ impl Multiscales {
     /// [`GroupError`].
     pub fn parse(document: &[u8]) -> Result<Option<Self>, GroupError> {
         let document: Value = serde_json::from_slice(document)
-            .map_err(|why| malformed(format!("its metadata are no JSON: {why}")))?;
+            .map_err(|why| malformed(format!("its metadata are not JSON: {why}")))?;
         let Some(attributes) = attributes(&document) else { return Ok(None) };
         let Some(entries) = attributes.get("multiscales") else { return Ok(None) };
         if attributes.contains_key("image-label") {
             return Err(unsupported(
-                "an image of labels, whose values are no brightness,",
-                "name the image that they are of",
+                "an image of labels, whose values are not brightness,",
+                "name the image that they label",
             ));
         }
         let [entry] = entries.as_array().map(Vec::as_slice).unwrap_or_default() else {
             return Err(unsupported(
-                "a group with other than one image",
+                "a group without exactly one image",
                 "write each into a group of its own",
             ));
         };
         let entry = Entry::deserialize(entry)
-            .map_err(|why| malformed(format!("its multiscales are not as they should be: {why}")))?;
+            .map_err(|why| malformed(format!("its multiscales are invalid: {why}")))?;
         let axes = entry.axes.iter().map(|axis| Axis::deserialize(axis).ok());
         let axes = axes.collect::<Option<Vec<_>>>().filter(|axes| !axes.is_empty());
         let axes = axes.ok_or_else(|| {
@@ -292,7 +292,7 @@ mod tests {
             (r#"[{"datasets": [{"path": "0"}]}]"#, "version before 0.4"),
             (r#"[{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]"#, "version before 0.4"),
             (r#"[{"axes": [{"name": "x"}, {"name": "c"}], "datasets": [{"path": "0"}]}]"#, "last two axes"),
-            ("[]", "other than one image"),
+            ("[]", "without exactly one image"),
             (
                 &*format!(
                     r#"[{{"axes": [{}{{"name": "x"}}], "datasets": []}}]"#,

@@ -410,8 +410,8 @@ impl<'a> Opened<'a> {
         if self.output == Format::Dicom && self.format != Format::Dicom {
             return Err(CodecError::cannot_represent(
                 self.output,
-                format!("what is not known of a {}: the patient and the study", self.format),
-                "use another --format for files that are no DICOM",
+                format!("a {}, whose patient and study are unknown", self.format),
+                "use another --format for files other than DICOM",
             ));
         }
         self.output.check(&self.written_frame())

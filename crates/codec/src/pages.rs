@@ -103,7 +103,7 @@ impl Pages {
     ) -> Result<Self, CodecError> {
         let pages = Self { source, output };
         if splits && output == Format::Dicom {
-            let what = "one frame of a file that tells of all";
+            let what = "a single frame with the description of all frames";
             return Err(CodecError::cannot_represent(output, what, "use --format png, jpeg or tiff"));
         }
         if format == Format::Zarr && (splits || output != Format::Zarr) {

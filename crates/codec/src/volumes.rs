@@ -25,7 +25,7 @@ pub struct SliceOf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoVolumes {
     /// The file does not assign each page to a volume.
-    #[error("nothing tells of which channel, time and slice each of its pages is")]
+    #[error("the channel, time and slice of its pages are not stated")]
     Untold,
     /// A slice is missing.
     #[error("a volume of its pages lacks a slice")]

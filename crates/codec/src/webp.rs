@@ -134,7 +134,7 @@ pub(super) fn decode_part(
         || !(needed..=rows as usize).contains(&(layout.height as usize))
     {
         let Layout { width, height, .. } = layout;
-        return Err(malformed(format!("its {width}x{height} pixels are not those of its place")));
+        return Err(malformed(format!("its {width}x{height} pixels do not match the file that contains it")));
     }
     let mut pixels = Vec::new();
     resize(&mut pixels, layout.bytes() as usize)?;

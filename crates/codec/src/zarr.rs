@@ -157,7 +157,7 @@ impl Image {
             }
             if self.factors(larger, smaller).is_none() {
                 let what = format!(
-                    "an OME-Zarr image whose array {} of {:?} samples is no mean of whole samples of {} ({:?})",
+                    "an OME-Zarr image whose array {} of {:?} samples is not a whole-number reduction of {} ({:?})",
                     smaller.path, smaller.shape, larger.path, larger.shape
                 );
                 return Err(CodecError::unsupported(what, "leave that resolution out of its multiscales"));
@@ -190,10 +190,7 @@ impl Image {
         let (base, channels) = (self.base(), self.base().shape[axis]);
         if channels > MOST_CHANNELS {
             let what = format!("an OME-Zarr image of more than {MOST_CHANNELS} channels");
-            return Err(CodecError::unsupported(
-                what,
-                "name that axis otherwise if it is no axis of channels",
-            ));
+            return Err(CodecError::unsupported(what, "rename that axis if it does not stand for channels"));
         }
         let levels = if base.kind.depth() == Depth::Eight { 1 << 8 } else { 1 << 16 };
         let table = levels * (size_of::<u64>() + size_of::<u16>()) as u64;
@@ -212,7 +209,7 @@ impl Image {
         let plane = Layout { width, height, pixel: Pixel::Gray, depth: base.kind.depth() };
         limits.check(&plane, bytes, || None)?;
         if target.eight_bit && base.kind != Kind::Unsigned8 && base.kind != Kind::Signed8 {
-            let what = "8-bit samples in the place of others, of which its metadata tell";
+            let what = "8-bit samples instead of those that its metadata describe";
             return Err(CodecError::cannot_represent(Format::Zarr, what, "leave --depth out for it"));
         }
         Ok(())

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The address is not that of a queue.
-    #[error("{0} is no queue: {1}; write nats://HOST/NAME, with a name of letters, digits and hyphens")]
+    #[error(
+        "{0} is not the address of a queue: {1}; write nats://HOST/NAME, with a name of letters, digits and hyphens"
+    )]
     Address(String, String),
     /// The server cannot be reached, or refuses the connection.
     #[error("the queue's server {server} cannot be used: {why}")]

@@ -14,8 +14,7 @@ pub(crate) fn fault(why: &(dyn Error + 'static)) -> Option<String> {
     Some(match cause(why)? {
         TlsError::InvalidCertificate(why) => of_certificate(why),
         TlsError::InvalidMessage(_) => {
-            "it does not speak TLS; use the port that does, or nats:// where nobody else can listen"
-                .to_owned()
+            "it does not use TLS; use its TLS port, or nats:// on a trusted network".to_owned()
         }
         _ => return None,
     })
@@ -35,19 +34,19 @@ fn of_certificate(why: &CertificateError) -> String {
     use CertificateError as Why;
     match why {
         Why::Expired | Why::ExpiredContext { .. } => {
-            "its certificate has expired; renew it there, if the clock here is right".to_owned()
+            "its certificate has expired; renew it, or correct the clock of this machine".to_owned()
         }
         Why::NotValidYet | Why::NotValidYetContext { .. } => {
-            "its certificate is not valid yet; check the clocks here and there".to_owned()
+            "its certificate is not valid yet; check the clocks of both machines".to_owned()
         }
         Why::NotValidForName => "its certificate is for another name".to_owned(),
         Why::NotValidForNameContext { presented, .. } => {
             let names = presented.join(", ");
-            format!("its certificate is for another name; one of those that it has may be used: {names}")
+            format!("its certificate is for another name; use one of: {names}")
         }
         _ => {
             format!(
-                "its certificate is of nobody who is trusted here ({why}); if it is right, name its authority's in NATS_CA"
+                "its certificate is not trusted here ({why}); if it is right, set NATS_CA to the certificate of its authority"
             )
         }
     }

@@ -55,17 +55,14 @@ impl fmt::Display for Kind {
             Self::NotFound => f.write_str("there is no such object"),
             Self::Denied(why) => write!(
                 f,
-                "access denied ({why}); check the credentials in the environment (such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and \
-                 what they may do"
+                "access denied ({why}); check the credentials in the environment (such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their permissions"
             ),
             Self::Precondition => f.write_str("the object was replaced meanwhile"),
             Self::PlainHttp => f.write_str(
-                "the endpoint is a plain http:// address, without TLS; set AWS_ALLOW_HTTP=true (of Azure AZURE_ALLOW_HTTP=true) if the \
-                 network between may be trusted, or give an https:// address",
+                "the endpoint is a plain http:// address, without TLS; set AWS_ALLOW_HTTP=true (for Azure AZURE_ALLOW_HTTP=true) if the network can be trusted, or use an https:// address",
             ),
             Self::ListedAgain => f.write_str(
-                "the server lists the same again and again (it repeats its continuation token), so nobody knows what else is there; \
-                 report this to who runs the server",
+                "the server repeats its continuation token, so its listing never ends; report this to the server's operator",
             ),
             Self::Unreachable(why) => {
                 write!(f, "the server cannot be reached ({why}); check the network and the endpoint (AWS_ENDPOINT_URL), then run the same command again")

@@ -415,7 +415,7 @@ async fn get(store: &dyn ObjectStore, url: &Url, most: u64) -> Result<Option<Vec
         };
     let size = got.meta.size;
     if size > most {
-        return Err(Error::new(Kind::Other(format!("it has {size} bytes, and {most} are the most"))));
+        return Err(Error::new(Kind::Other(format!("it has {size} bytes, more than the limit of {most}"))));
     }
     let bytes = got.bytes().await.map_err(|error| failed(&error))?;
     if (bytes.len() as u64) < size {
@@ -435,7 +435,7 @@ async fn fetch(store: &dyn ObjectStore, url: &Url, wanted: &Entry, file: File) -
         }
         // Into memory, or into a file that is about to be removed.
         file.write_all_at(&bytes, at).map_err(|why| {
-            Error::new(Kind::Other(format!("cannot be kept: {why}; TMPDIR can name another folder")))
+            Error::new(Kind::Other(format!("cannot be stored: {why}; set TMPDIR to another folder")))
         })?;
         at += bytes.len() as u64;
     }

@@ -87,7 +87,7 @@ impl fmt::Debug for Storage {
 }
 
 pub(crate) fn unkept(why: &io::Error) -> Error {
-    Error::new(Kind::Other(format!("there is no room to keep it: {why}; TMPDIR can name another folder")))
+    Error::new(Kind::Other(format!("no room to store it: {why}; set TMPDIR to another folder")))
 }
 
 fn in_memory() -> io::Result<File> {

@@ -58,7 +58,7 @@ impl Url {
         {
             return Err(Error::url(
                 &format!("{scheme}://…@{host}"),
-                "credentials belong into the environment, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                "credentials belong in the environment, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             ));
         }
         if !SCHEMES.contains(&scheme) {

@@ -127,7 +127,7 @@ fn of_many_reasons_the_first_are_told() {
 #[test]
 fn a_run_that_cannot_write_says_what_it_left() {
     let summary = summary(vec![Event::Planned { count: 3 }, done("cpu"), failed("x")]);
-    let told = "Failed: 1 (see above)\nStopped: 1 picture not done, because no output can be made\n";
+    let told = "Failed: 1 (see above)\nStopped: 1 picture not done, because no output can be written\n";
     assert!(summary.text().ends_with(told), "{}", summary.text());
     assert_eq!(summary.exit(), Exit::SomeFailed);
 }
@@ -161,7 +161,7 @@ fn what_is_left_out_is_counted_by_the_glob_that_takes_it() {
     ]);
     let expected = "Done: 0 pictures\n\
         Skipped: 2 folders that systems keep for themselves, 1 backup, 2 under temporary names\n  \
-          by name: 2 *.part, 1 *~, 2 @eaDir (--include '*' --include NAME takes such too)\n";
+          by name: 2 *.part, 1 *~, 2 @eaDir (--include '*' --include NAME takes them)\n";
     assert_eq!(summary.text(), expected);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     assert_eq!(json["skipped"], serde_json::json!({ "system-folder": 2, "backup": 1, "incomplete": 2 }));

@@ -121,7 +121,10 @@ impl OutputAccess {
     pub(crate) fn look(&mut self) -> OutputMount {
         match self.home.look() {
             Mounted::Nothing if self.unmounted.is_none() => {
-                let why = format!("{}, where the output folder is, is not mounted", Shown(self.home.place()));
+                let why = format!(
+                    "{}, the mount point of the output folder, is not mounted",
+                    Shown(self.home.place())
+                );
                 warn!("{why}; nothing more is started until it is");
                 self.unmounted = Some(why);
             }

@@ -87,7 +87,7 @@ impl Health {
     /// Takes the loop's report about itself, and passes a summary on to the service manager.
     pub(crate) fn say(&self, service: &ServiceReport) {
         let missing =
-            (!service.missing.is_empty()).then(|| format!("not there: {}", service.missing.join(", ")));
+            (!service.missing.is_empty()).then(|| format!("missing: {}", service.missing.join(", ")));
         let trouble = service.held.clone().or(missing);
         let status = match &trouble {
             Some(trouble) => trouble.clone(),
@@ -163,7 +163,7 @@ mod tests {
         health.say(&ServiceReport { held: Some("no room".into()), ..ServiceReport::default() });
         assert_eq!(health.able(), Err("no room".into()));
         health.say(&ServiceReport { missing: vec!["in".into()], ..ServiceReport::default() });
-        assert_eq!(health.able(), Err("not there: in".into()));
+        assert_eq!(health.able(), Err("missing: in".into()));
         health.say(&ServiceReport::default());
         health.stopping();
         assert_eq!(health.able(), Err("stopping".into()));

@@ -64,18 +64,18 @@ pub(crate) fn folder_note(note: FolderNote) {
     match note {
         FolderNote::Says(text) => info!("settings of a folder: {text}"),
         FolderNote::Idle(text) => warn!("{text}"),
-        FolderNote::Unusable(why) => warn!("the pictures of a folder wait: {why}"),
+        FolderNote::Unusable(why) => warn!("pictures of a folder are held back: {why}"),
     }
 }
 
 /// Logs the effect of a reload: the changed keys, and the keys that need a restart.
 pub(crate) fn reloaded(applied: &[String], fixed: &[String]) {
     match applied {
-        [] => info!("the configuration is reloaded: it changes nothing of the running service"),
-        applied => info!("the configuration is reloaded: changes to {} are in force", applied.join(", ")),
+        [] => info!("configuration reloaded: no changes for the running service"),
+        applied => info!("configuration reloaded: changes to {} are in force", applied.join(", ")),
     }
     if !fixed.is_empty() {
-        warn!("a restart is needed for the changes to {}", fixed.join(", "));
+        warn!("restart the service for the changes to {}", fixed.join(", "));
     }
 }
 

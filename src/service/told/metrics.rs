@@ -88,12 +88,12 @@ impl Metrics {
         let mut registry = Registry::with_prefix("histeqd");
         let to = &mut registry;
         let in_pipeline = "Time of a picture in the pipeline, from its job to its output";
-        let in_parts = "Pixels of pages and bands that are through, before their pictures are done";
+        let in_parts = "Pixels of finished pages and bands of pictures in progress";
         let up_to_16_s = Histogram::new(exponential_buckets(0.001, 2.0, 16));
         let by_stage: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(stage_seconds);
         let held = "Whether new pictures are held back because outputs cannot be written";
         let busy = "Time during which a GPU had at least one picture";
-        let limit = "Memory that pictures may have, --memory";
+        let limit = "Memory limit for pictures, --memory";
         let last = "When the last picture was done, since 1970";
         let metrics = Self {
             machine,
@@ -114,36 +114,36 @@ impl Metrics {
             part_pixels: registered(to, "part_pixels", in_parts, Counter::default()),
             seconds: measured(to, "picture", in_pipeline, Unit::Seconds, up_to_16_s),
             stages: measured(to, "stage", "Time of a picture in one stage", Unit::Seconds, by_stage),
-            files: registered(to, "files", "Files not yet finished or put away, by phase", Family::default()),
-            held: registered(to, "held", held, Gauge::default()),
-            paused: registered(to, "paused", "Whether somebody paused the service", Gauge::default()),
-            missing: registered(
+            files: registered(
                 to,
-                "inboxes_missing",
-                "Watched folders that are not there",
-                Gauge::default(),
+                "files",
+                "Files not yet finished or moved away, by phase",
+                Family::default(),
             ),
+            held: registered(to, "held", held, Gauge::default()),
+            paused: registered(to, "paused", "Whether the service is paused", Gauge::default()),
+            missing: registered(to, "inboxes_missing", "Watched folders that are missing", Gauge::default()),
             last_success: measured(to, "last_success_timestamp", last, Unit::Seconds, Gauge::default()),
             up: registered(to, "device_up", "Whether a device works now", Family::default()),
             idle: registered(
                 to,
                 "device_idle",
-                "Whether a device was given back until there is work",
+                "Whether a device is released until there is work",
                 Family::default(),
             ),
             failures: registered(
                 to,
                 "device_failures",
-                "How often a device failed; it is tried again",
+                "Failures of a device, which is then retried",
                 Family::default(),
             ),
             busy: measured(to, "device_busy", busy, Unit::Seconds, Family::default()),
-            slots: registered(to, "slots", "Pictures that a device can have at once", Family::default()),
-            slots_taken: registered(to, "slots_in_use", "Pictures that a device has", Family::default()),
+            slots: registered(to, "slots", "Maximum number of pictures on a device", Family::default()),
+            slots_taken: registered(to, "slots_in_use", "Pictures on a device", Family::default()),
             memory_taken: measured(
                 to,
                 "picture_memory",
-                "Memory that pictures have",
+                "Memory in use by pictures",
                 Unit::Bytes,
                 Gauge::default(),
             ),

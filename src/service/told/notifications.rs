@@ -109,7 +109,7 @@ impl Notifications {
     }
 
     fn next(&mut self, service: &ServiceReport, now: Instant) -> Option<Message> {
-        let missing = || format!("not there: {}", service.missing.join(", "));
+        let missing = || format!("missing: {}", service.missing.join(", "));
         let trouble = service.held.clone().or_else(|| (!service.missing.is_empty()).then(missing));
         let fails = self.last_failure.is_some_and(|at| now.saturating_duration_since(at) < self.quiet);
         let is_bad = trouble.is_some() || fails;

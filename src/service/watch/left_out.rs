@@ -22,7 +22,7 @@ impl LeftOut {
     pub(super) fn note_link(&mut self, link: &Path) -> Option<Note> {
         (!std::mem::replace(&mut self.has_told_of_links, true)).then(|| {
             Note::Info(format!(
-                "{} is left out, as is whatever else is a link that leads out of the watched folders; --links follow takes such",
+                "{} is left out, like all links that lead out of the watched folders; --links follow takes them",
                 Shown(link)
             ))
         })
@@ -32,7 +32,7 @@ impl LeftOut {
     pub(super) fn note_image(&mut self, folder: &Path) -> Option<Note> {
         (!std::mem::replace(&mut self.has_told_of_images, true)).then(|| {
             Note::Info(format!(
-                "{} is left out, as is whatever else is an OME-Zarr image, which is a folder; run histeqd on it without --watch",
+                "{} is left out, like all OME-Zarr images, which are folders; run histeqd on it without --watch",
                 Shown(folder)
             ))
         })
@@ -43,7 +43,7 @@ impl LeftOut {
         let rename = if name.purpose == Purpose::Incomplete { " until it is renamed" } else { "" };
         self.told.insert(name).then(|| {
             Note::Info(format!(
-                "{} is left out{rename}, as is whatever is named {name} ({}); --include '*' --include '{name}' takes it",
+                "{} is left out{rename}, like everything named {name} ({}); --include '*' --include '{name}' takes it",
                 Shown(path),
                 name.maker
             ))

@@ -40,7 +40,7 @@ pub(crate) enum Caller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     /// It names another server.
-    #[error("this server is asked by an address, by localhost, or by a name that --listen-name gives")]
+    #[error("unknown host name; use an IP address, localhost, or a name given by --listen-name")]
     Name,
     /// A page of another origin has caused it.
     #[error("requests from other origins are refused")]
@@ -49,7 +49,7 @@ pub(crate) enum Denied {
     #[error("only the user of the service and root may do this")]
     User,
     /// It has neither the token nor a session.
-    #[error("this takes the token that the service's log names at its start, or that of --token-file")]
+    #[error("token required: the service's log shows it at its start, unless --token-file sets it")]
     Token,
 }
 

@@ -83,7 +83,7 @@ impl Previews {
     /// sentence for the client.
     pub(crate) async fn get(&self, number: u64, side: Side) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let busy = || "too many previews are asked for; try again".to_owned();
+        let busy = || "too many requests for previews; try again".to_owned();
         self.0.try_send(Request { number, side, answer }).map_err(|_| busy())?;
         answered.await.unwrap_or_else(|_| Err(busy()))
     }
@@ -115,7 +115,7 @@ impl Maker {
         if let Some(preview) = self.kept.get(number, side) {
             return Ok(preview);
         }
-        let picture = self.account.picture(number).ok_or("it is not among the latest pictures any more")?;
+        let picture = self.account.picture(number).ok_or("it is no longer among the latest pictures")?;
         let bytes = match side {
             Side::Before => picture.bytes_in,
             Side::After => picture.bytes_out,

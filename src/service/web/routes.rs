@@ -92,8 +92,7 @@ async fn begin_session(
     match answers.access.begin_session(&key, caller) {
         Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
         None => {
-            let why =
-                "this link was used, or is of an earlier start: give the page the token that the log names\n";
+            let why = "this link was used, or is from an earlier start: enter the token from the service's log on the page\n";
             (StatusCode::FORBIDDEN, why).into_response()
         }
     }

@@ -144,7 +144,7 @@ fn run(runtime: &Runtime, listener: &Listener, routes: &Router, mut ended: onesh
             match accepted {
                 Ok((stream, caller)) => connections.answer(stream, caller, routes.clone()),
                 Err(error) => {
-                    debug!("an HTTP client is not let in: {error}");
+                    debug!("an HTTP client was refused: {error}");
                     sleep(PAUSE).await;
                 }
             }

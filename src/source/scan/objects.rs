@@ -85,7 +85,7 @@ impl Search<'_> {
             Ok(None) => {}
             Ok(Some(why)) if self.settings.allow_empty => self.plan.notes.push(why),
             Ok(Some(why)) => {
-                return Err(Error::Usage(format!("{why}; --allow-empty if there may be nothing")));
+                return Err(Error::Usage(format!("{why}; use --allow-empty if it may be empty")));
             }
             Err(why) => self.plan.failed.push((input.to_owned(), PictureError::of_store(why))),
         }
@@ -196,7 +196,7 @@ impl Search<'_> {
     fn no_image(&mut self, folder: &Path, images: &Images, left_out: &mut HashSet<PathBuf>) {
         let is_plate = Url::parse(folder).is_ok_and(|url| images.has_below(url.key()));
         if !is_plate && left_out.insert(folder.to_owned()) {
-            let why = "none of its zarr.json and .zattrs tells of one (multiscales), as if it were not complete; write it again";
+            let why = "its zarr.json or .zattrs has no multiscales, as if it were incomplete; write it again";
             self.plan.failed.push((folder.to_owned(), Refusal::ImageFolder { why }.into()));
         }
     }

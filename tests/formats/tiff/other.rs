@@ -74,7 +74,7 @@ fn it_stays_when_colours_become_gray() {
 fn channels_that_are_no_colours_are_refused_where_they_cannot_be_told_apart() {
     const REMEDY: &str =
         "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
-    let with_alpha = "a TIFF of 3 channels in one page that are no colours, with alpha";
+    let with_alpha = "a TIFF page of 3 channels besides colours, with alpha";
     let in_jpeg = "a TIFF of 3 interleaved channels in JPEG (which may be YCbCr)";
     for (kinds, compression, what) in [(vec![0, 2, 0], 1, with_alpha), (vec![0, 0], 7, in_jpeg)] {
         let form = Form { channels: 1 + kinds.len(), ..PLAIN };

@@ -147,7 +147,7 @@ impl Description {
         let is_ybr = matches!(self.photometric, Photometric::Ybr | Photometric::Ybr422);
         if is_colour && (self.signed || self.float.is_some() || !matches!(self.allocated, 8 | 16)) {
             return Err(unsupported(
-                "a DICOM file of colours that are no unsigned bytes or words",
+                "a DICOM file of colours other than unsigned bytes or words",
                 super::TO_TIFF,
             ));
         }

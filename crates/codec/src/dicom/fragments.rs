@@ -48,7 +48,7 @@ impl Fragments {
             let length = match (item.tag, item.length) {
                 (tags::SEQUENCE_END, _) => break,
                 (tags::ITEM, Some(length)) => u64::from(length),
-                _ => return Err(malformed("its compressed pixels are no fragments")),
+                _ => return Err(malformed("its compressed pixels are not in fragments")),
             };
             if at + length > data.length() as u64 {
                 return Err(truncated());

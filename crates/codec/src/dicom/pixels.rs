@@ -103,7 +103,7 @@ impl<'f> Frame<'f> {
                     let values = jpeg::ls::decode(&stream, size, samples).map_err(of_stream)?;
                     put(&values, bytes, &mut pixels)?;
                 }
-                None => return Err(malformed("its compressed pixels are no JPEG")),
+                None => return Err(malformed("its compressed pixels are not a JPEG")),
             },
             Compression::Jpeg2000 | Compression::HighThroughput => {
                 jpeg2000::decode(stream, size, samples, bytes, decoder, &mut pixels).map_err(of_stream)?;
@@ -352,7 +352,7 @@ pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
 fn put(values: &[u16], bytes: usize, into: &mut [u8]) -> Result<(), CodecError> {
     match bytes {
         1 if values.iter().any(|&value| value > 255) => {
-            return Err(malformed("a JPEG of more bits than its place has"));
+            return Err(malformed("a JPEG of more bits than the file that contains it states"));
         }
         1 => into.iter_mut().zip(values).for_each(|(to, &value)| *to = value as u8),
         _ => {

@@ -261,7 +261,10 @@ impl Writer {
         let (head, behind) = ready.around(&state.facts, self.count as u64)?;
         let end = start + self.count as u64 * ready.bytes();
         if head.len() as u64 != start {
-            return Err(CodecError::encoder(Format::Dicom, "what is told of the frames has another length"));
+            return Err(CodecError::encoder(
+                Format::Dicom,
+                "the description of the frames has another length",
+            ));
         }
         out.write_all_at(&head, 0)?;
         out.write_all_at(&behind, end)?;

@@ -142,7 +142,7 @@ fn too_many() -> CodecError {
     CodecError::cannot_represent(
         Format::Gif,
         "more than 256 colours in a frame",
-        "write it as PNG or WebP (--format png), animated or not; --format gif reduces colours, and tells by how much they change",
+        "write it as PNG or WebP (--format png), animated or not; --format gif reduces colours, and reports the change",
     )
 }
 

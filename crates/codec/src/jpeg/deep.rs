@@ -120,7 +120,10 @@ pub(super) fn decode_part(
 ) -> Result<(), CodecError> {
     let planes = deep::read(stream).map_err(trouble)?;
     if planes.bits != bits {
-        return Err(malformed(format!("its samples of {} bits are not those of its place", planes.bits)));
+        return Err(malformed(format!(
+            "its samples of {} bits do not match the file that contains it",
+            planes.bits
+        )));
     }
     let samples = markers.width as usize * markers.components.len();
     rows(&planes, ycbcr, out, (samples * bits as usize).div_ceil(8), |samples, row| match bits {
@@ -147,7 +150,7 @@ pub(crate) fn decode_samples(
 ) -> Result<Vec<u16>, CodecError> {
     let markers = Markers::scan(stream)?;
     if (markers.width, markers.height) != size || markers.components.len() != components {
-        return Err(malformed("its size or number of components is not that of its place"));
+        return Err(malformed("its size or number of components does not match the file that contains it"));
     }
     let planes = deep::read(stream).map_err(trouble)?;
     let row = size.0 as usize * components;

@@ -37,13 +37,13 @@ impl Embedded {
         let fits = width == self.width && (wanted..=self.rows as usize).contains(&(height as usize));
         if !fits || components.len() != self.components {
             let found = format!("{width}x{height} pixels of {} components", components.len());
-            return Err(malformed(format!("its {found} are not those of its place")));
+            return Err(malformed(format!("its {found} do not match the file that contains it")));
         }
         if markers.is_deep() {
             return deep::decode_part(stream, &markers, self.ycbcr, self.bits, out);
         }
         if self.bits != 8 {
-            return Err(malformed("its samples of 8 bits are not those of its place"));
+            return Err(malformed("its samples of 8 bits do not match the file that contains it"));
         }
         let mut reader = Reader::new(stream).map_err(decode_error)?;
         reader.read_part(self.ycbcr, out).map_err(decode_error)

@@ -66,7 +66,9 @@ pub(crate) fn decode(stream: &[u8], size: (u32, u32), components: usize) -> Resu
                 let header = Frame::parse(found.content)?;
                 let is_expected = (header.width, header.height) == (size.0 as usize, size.1 as usize);
                 if !is_expected || header.count != components {
-                    return Err(malformed("its size or number of components is not that of its place"));
+                    return Err(malformed(
+                        "its size or number of components does not match the file that contains it",
+                    ));
                 }
                 let count = header.width * header.height * components;
                 samples =

@@ -276,7 +276,7 @@ mod tests {
             assert!(form.refuses(8.0) && form.refuses(least - 16.0) && form.refuses(least + 65_536.0));
             assert!(!form.refuses(-1.0), "no data is no level");
             let why = form.refusal(8.0).to_string();
-            assert!(why.starts_with("a sample of 8 is no level above 4 lower bits"), "{why}");
+            assert!(why.starts_with("sample 8 has data in its 4 unused low bits"), "{why}");
         }
         for kind in [Kind::Signed8, Kind::Float32, Kind::Signed32] {
             assert_eq!(form(kind).step, None);

@@ -72,7 +72,7 @@ impl Hidden {
         let bytes = self.bytes() + behind.bytes();
         if bytes > most {
             return Err(CodecError::unsupported(
-                "a picture of which many pixels are not a number or infinite in different ways",
+                "a picture with many pixels of different NaN or infinite values",
                 "set them to one value first, such as NaN",
             ));
         }

@@ -218,8 +218,7 @@ pub(super) fn directory_of_other(
 
 /// Returns the role of the page at an offset, and the offset of the next one.
 fn look_at(bytes: &mut Reader<'_>, form: Form, offset: u64) -> Result<(Role, u64), CodecError> {
-    let outside =
-        || malformed("the directory of a page lies outside the file, or is none; it may be truncated");
+    let outside = || malformed("the directory of a page is outside the file or invalid; it may be truncated");
     let offset = usize::try_from(offset).map_err(|_| outside())?;
     match ifd::glance(bytes, form, offset, [tags::KIND, tags::OLD_KIND]) {
         Ok(([kind, old_kind], next)) => Ok((Role::new(kind, old_kind), next)),

@@ -167,7 +167,7 @@ pub(super) fn behind(
     let others = count - usize::from(alpha.is_some());
     // No place for alpha that belongs to several channels.
     if others > 0 && colour_samples == 1 && colours.are_of_light() {
-        let what = format!("a TIFF of {} channels in one page that are no colours, with alpha", others + 1);
+        let what = format!("a TIFF page of {} channels besides colours, with alpha", others + 1);
         return Err(CodecError::unsupported(what, EACH_CHANNEL));
     }
     Ok((alpha, others, before))

@@ -66,7 +66,7 @@ impl Place {
             return Ok(());
         }
         Err(CodecError::unsupported(
-            "a TIFF whose pages differ in their channels that are no colours",
+            "a TIFF whose pages differ in their channels besides colours",
             EACH_CHANNEL,
         ))
     }
@@ -227,7 +227,7 @@ fn joined_pages(
         return Ok(1);
     }
     Err(malformed(format!(
-        "its description tells of {told} pictures, but there is room for {room}; it may be truncated"
+        "its description states {told} pictures, but the file has room for {room}; it may be truncated"
     )))
 }
 

@@ -156,7 +156,7 @@ impl BytesToBytesCodecTraits for Bounded {
         options: &CodecOptions,
     ) -> Result<Raw<'a>, CodecError> {
         let failed = |why: io::Error| CodecError::Other(why.to_string());
-        let unbounded = || CodecError::Other("how long its samples are is not known".to_owned());
+        let unbounded = || CodecError::Other("the length of its samples is unknown".to_owned());
         let most = decoded.size().ok_or_else(unbounded)?;
         match self.bound {
             Bound::Unpack(unpack) => unpack(&encoded, most).map(Cow::Owned).map_err(failed),

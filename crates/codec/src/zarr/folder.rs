@@ -121,7 +121,7 @@ impl Folder {
                 _ => {
                     let below = below(path, name);
                     return Err(io::Error::other(format!(
-                        "{below} is a link or the like, and neither a file nor a folder; copy what it leads to into its place"
+                        "{below} is a link or a special file; replace it by a copy of its target"
                     )));
                 }
             };
@@ -161,7 +161,7 @@ impl ImageStore for Folder {
         if length > most {
             return Err(named(
                 path,
-                &io::Error::other(format!("it has {length} bytes, and {most} are the most")),
+                &io::Error::other(format!("it has {length} bytes, more than the limit of {most}")),
             ));
         }
         let mut bytes = Vec::with_capacity(length as usize);
@@ -264,7 +264,7 @@ fn named(path: &str, why: &io::Error) -> io::Error {
     let link = Errno::LOOP.raw_os_error();
     match why.raw_os_error() {
         Some(number) if number == link => {
-            io::Error::other(format!("{path} is a link, and none is followed here"))
+            io::Error::other(format!("{path} is a link, and links are not followed here"))
         }
         _ => io::Error::new(why.kind(), format!("{path}: {why}")),
     }
@@ -366,6 +366,6 @@ mod tests {
         assert!(from.read("a/link", 9).unwrap_err().to_string().contains("is a link"));
         assert!(from.read("up/secret", 9).is_err());
         let why = copy_all(&from, &to, &|_| false).unwrap_err().to_string();
-        assert!(why.contains("is a link or the like"), "{why}");
+        assert!(why.contains("is a link or a special file"), "{why}");
     }
 }

@@ -48,7 +48,7 @@ impl<'e> GpuCodestreamLane<'e> {
         let (samples, bytes) = (codestream.decoded_bytes(), &slot[..codestream.bytes as usize]);
         // SAFETY: the slot is lent to this lane, which waits before any other use of it.
         if !unsafe { decoder.parse(bytes, codestream)? } {
-            return Err(LaneError::Decline("nvJPEG2000 reads its header otherwise".to_owned()));
+            return Err(LaneError::Decline("nvJPEG2000 reads its header differently".to_owned()));
         }
         let at = grow(&mut self.samples, samples)?;
         // SAFETY: the buffer is that large and this lane's own. It is zeroed to keep other pictures

@@ -77,7 +77,7 @@ impl NvComp {
         // SAFETY: writes a number to the place given.
         let status =
             unsafe { (self.0.decompress_room)(count, most, options, &raw mut bytes, all, stream.0.cast()) };
-        check("say what memory inflating takes", status)?;
+        check("size the memory for inflating", status)?;
         Ok(bytes)
     }
 
@@ -110,7 +110,7 @@ impl NvComp {
         let mut bytes = 0;
         // SAFETY: writes a number to the place given.
         let status = unsafe { (self.0.room_for_stream)(most, CompressOptions::ENTROPY_ONLY, &raw mut bytes) };
-        check("say how long a stream gets", status)?;
+        check("size a stream", status)?;
         Ok(bytes)
     }
 
@@ -121,7 +121,7 @@ impl NvComp {
         // SAFETY: writes a number to the place given.
         let status =
             unsafe { (self.0.compress_room)(count, most, options, &raw mut bytes, all, stream.0.cast()) };
-        check("say what memory deflating takes", status)?;
+        check("size the memory for deflating", status)?;
         Ok(bytes)
     }
 

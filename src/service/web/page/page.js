@@ -79,7 +79,7 @@ async function change(path, body) {
 async function retry(patterns) {
   const count = await change('retry', JSON.stringify(patterns));
   if (count === null) return;
-  say(`${pictureText(count)} ${count === 1 ? 'is' : 'are'} tried again.`);
+  say(`${pictureText(count)} will be retried.`);
   failuresDue = 0;
   await refresh();
 }
@@ -109,13 +109,13 @@ function showControls() {
 
 function showState(status) {
   const service = status.daemon;
-  const trouble = service.held ?? (service.missing.length ? `not there: ${service.missing.join(', ')}` : null);
+  const trouble = service.held ?? (service.missing.length ? `missing: ${service.missing.join(', ')}` : null);
   const device = service.devices.find(device => device.trouble);
   let [kind, text] = ['good', `running, process ${service.pid}`];
   if (trouble) [kind, text] = ['bad', `waits: ${trouble}`];
   else if (service.stopped) [kind, text] = ['warn', 'stopping'];
-  else if (service.paused) [kind, text] = ['warn', 'paused: pictures wait until it is resumed'];
-  else if (service.unusable.length) [kind, text] = ['warn', `running; the pictures of a folder wait: ${service.unusable.join('; ')}`];
+  else if (service.paused) [kind, text] = ['warn', 'paused; pictures wait for Resume'];
+  else if (service.unusable.length) [kind, text] = ['warn', `running; pictures of a folder are held back: ${service.unusable.join('; ')}`];
   else if (device) [kind, text] = ['warn', `running; ${device.name}: ${device.trouble}`];
   else if (service.staying) [kind, text] = ['warn', service.staying];
   if (status.incomplete) text += ` (${status.incomplete})`;
@@ -227,7 +227,7 @@ function cardOf(picture) {
     compare.append(image);
   }
   const slider = element('input', { type: 'range', min: 0, max: 100, value: 50 });
-  slider.setAttribute('aria-label', `${name}: how much is shown as it was before`);
+  slider.setAttribute('aria-label', `${name}: share shown before`);
   slider.addEventListener('input', () => compare.style.setProperty('--at', `${slider.value}%`));
   const details = element('details', {}, element('summary', { textContent: 'Histograms and times' }));
   details.addEventListener('toggle', () => showDetails(details, picture, base), { once: true });
@@ -296,7 +296,7 @@ async function showFailures(failed) {
   if (search !== byId('search').value) return;
   if (!answer.ok) { byId('found').textContent = await answer.text(); return; }
   const { found, failures } = await answer.json();
-  const shown = failures.length < found ? `, of which the newest ${failures.length} are shown; search for others` : '';
+  const shown = failures.length < found ? `, newest ${failures.length} shown; search for others` : '';
   const count = search ? `${number.format(found)} found` : pictureText(found);
   byId('found').textContent = found ? count + shown : search ? 'none found' : 'none';
   byId('failures').replaceChildren(...failures.map(failureRow));
