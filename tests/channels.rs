@@ -377,7 +377,7 @@ fn a_stack_that_does_not_tell_its_channels_is_refused_with_a_remedy() {
         place
             .run(&format!("in --out out --together channel {flags}"))
             .exits(1)
-            .says("a.tif: it has several channels, and its description does not say of which each page is")
+            .says("a.tif: its description does not assign its pages to its channels")
             .says("use --together file or page");
     }
     place.run("in --out out --together file").exits(0);
@@ -594,7 +594,8 @@ fn files_whose_paths_name_one_group_have_one_table() {
     // Settings of folders go over the flag's configuration, and not over the flag.
     place.file("in/a/z.pgm", pgm(&levels(7)));
     place.file("in/a/notes.txt", "no picture");
-    let why = "z.pgm: --together-by _w([0-9]) is not found in its path below the input folder, so it is of no group";
+    let why =
+        "z.pgm: --together-by _w([0-9]) does not match its path below the input folder, so it has no group";
     run("out", "").exits(1).says(why);
     run("out", "--dry-run").exits(1).says(why);
     run("out", "--exclude z.pgm").exits(0);
@@ -626,10 +627,13 @@ fn an_expression_of_a_folder_and_one_that_cannot_be_used() {
             "is not a regular expression: unclosed character class, at character 4: [0-9)",
         ),
         ("--together-by _w", "has no group; put the part that names it in parentheses"),
-        ("--together-by _(.) --together all", "--together all and --together-by both say what has one table"),
+        (
+            "--together-by _(.) --together all",
+            "--together all and --together-by both set which pictures have a common histogram",
+        ),
         ("--together-by _(.) --method clahe", "--together-by needs one LUT"),
-        ("--together-by _(.) --watch", "--together-by needs to know all pictures, and --watch never does"),
-        ("--together-by _(.) --shard 1/2", "--together-by needs to know all pictures, and --shard 1/2"),
+        ("--together-by _(.) --watch", "--together-by needs all pictures, which --watch never has"),
+        ("--together-by _(.) --shard 1/2", "--together-by needs all pictures, but --shard 1/2"),
         ("--together-by _(.) --resume", "--together-by counts all pictures again"),
         ("--together channel --method clahe", "--together channel needs one LUT"),
     ] {

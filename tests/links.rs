@@ -182,7 +182,7 @@ fn what_a_link_in_an_inbox_leads_to_is_copied_nowhere() {
     };
     let service = Service::start(&place, "--after move:archive --failed failed");
     let log = link(&service);
-    assert!(log.contains("links follow takes such"), "{log}");
+    assert!(log.contains("links follow takes them"), "{log}");
     assert_eq!(service.stop(), Some(0));
     assert!(["c.png", "d.pgm", "e"].iter().all(|name| place.path("in").join(name).is_symlink()), "they stay");
     assert!(!place.path("failed/c.png").exists() && !place.path("archive/d.pgm").exists());

@@ -126,7 +126,7 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
     }
 
     // A retried picture fails again, and is listed once.
-    place.run(&format!("retry --queue {queue} none.pgm")).exits(3).says("none of the pictures");
+    place.run(&format!("retry --queue {queue} none.pgm")).exits(3).says("no failed picture matches");
     place.run(&format!("retry --queue {queue} broken.pgm")).exits(0).prints("1 picture will be retried");
     assert!(dead(&place, &queue).is_empty());
     work(&place, &queue, "").exits(1);
@@ -181,8 +181,8 @@ fn settings_travel_with_the_pictures_and_one_worker_does_all() {
         submit(&place, &queue, &again).exits(0).says("0 pictures submitted");
     }
     for (flags, why) in [
-        ("--threads 3", "--threads is for those who do the work"),
-        ("--together all", "--together folder, series and all, and --together-by, need to know all pictures"),
+        ("--threads 3", "--threads is a flag of workers"),
+        ("--together all", "--together folder, series and all, and --together-by, need all pictures"),
         ("--jpeg gpu", "--jpeg gpu needs a GPU"),
         ("--settle 3s", "--settle has no effect without --watch"),
     ] {
@@ -241,10 +241,10 @@ fn who_can_publish_cannot_make_a_worker_touch_anything_but_its_roots() {
         "other/4.pgm is not below a --root of this worker",
         "is neither an absolute path without `.` and `..` nor the URL of an object",
         "root/way is a link, and links below",
-        "state is no key that travels",
+        "state is not a key of messages",
         "--jpeg gpu needs a GPU",
         "it is of version 9, and this histeqd knows version 1",
-        "it is no message: ",
+        "it is not a message: ",
     ] {
         assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}: {reasons:#?}");
     }
@@ -366,7 +366,7 @@ fn a_server_that_wants_a_password_gets_it_from_the_environment_or_the_address() 
     Ran::from(command).exits(2).says("NATS_CREDS names none.creds, which cannot be used: No such file");
     submit(&place, "nats://127.0.0.1", "in --out out")
         .exits(2)
-        .says("is no queue: it has no name after the host");
+        .says("is not the address of a queue: it has no name after the host");
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn what_may_pass_is_tried_again_so_often_and_then_put_aside() {
     submit(&place, &queue, "in --out out").exits(0);
     fs::remove_file(place.path("in/a.pgm")).unwrap();
     let start = Instant::now();
-    work(&place, &queue, "--attempts 2").exits(1).says("failed, tried again: ");
+    work(&place, &queue, "--attempts 2").exits(1).says("failed, retried: ");
     assert!(start.elapsed() > Duration::from_secs(2), "not at once");
     let dead = &status(&place, &queue)["dead"];
     assert_eq!((dead.as_array().unwrap().len(), &dead[0]["deliveries"]), (1, &2.into()), "{dead}");

@@ -48,7 +48,10 @@ fn a_page_is_of_one_run_that_ends_and_writes() {
         place.run(&format!("in --out out --report page.html {flags}")).exits(2).says("cannot be used with");
     }
     place.run("in --out out --report s3://b/page.html").exits(2).says("is a URL");
-    place.run("in --out out --report in/a.png").exits(2).says("in/a.png: it is a page");
+    place
+        .run("in --out out --report in/a.png")
+        .exits(2)
+        .says("in/a.png: the name of the page must end in .html");
     assert_eq!(place.tree("out"), [""; 0]);
     place.run("in --out out --report none/page.html").exits(0);
     assert!(place.tree("none") == ["page.html"], "its folder is made, and nothing else is left");

@@ -162,7 +162,7 @@ fn only_files_of_several_frames_have_folders_with_auto() {
         place
             .run("submit in --out out --queue nats://127.0.0.1:9/x --frames auto")
             .exits(2)
-            .says("--frames auto writes several outputs for a picture, and a message of a queue names one");
+            .says("--frames auto writes several outputs per picture, but a message of a queue names one");
     }
 }
 
@@ -202,6 +202,6 @@ fn what_takes_one_output_for_a_picture_is_refused_with_a_remedy() {
         place
             .run("submit a.tif --out out --queue nats://127.0.0.1:9/x --frames split")
             .exits(2)
-            .says("a message of a queue names one; several machines share pictures by --shard");
+            .says("a message of a queue names one; use --shard to share pictures between machines");
     }
 }

@@ -209,12 +209,12 @@ fn counts_of_several_runs_add_up_to_those_of_one() {
     place
         .run(&format!("colour --out two {luts}"))
         .exits(1)
-        .says("no counts of pictures like it (rgb of 8 bits)");
+        .says("no counts for its kind of picture (rgb of 8 bits)");
     place.file("broken.json", "{}");
     place
         .run("in --out two --lut broken.json")
         .exits(2)
-        .says("broken.json is no file of counts, as `histeqd histogram");
+        .says("broken.json is not a file of counts from `histeqd histogram");
     place.run("in --out two --lut missing.json").exits(2).says("missing.json cannot be read");
     place.run(&format!("in --out two {luts} --method clahe")).exits(2).says("--lut is one table of levels");
     place.run(&format!("in --out two {luts} --together all")).exits(2).says("--together has no effect");
@@ -230,7 +230,7 @@ fn what_has_no_common_table_is_refused() {
             "--together all --split-channels --color per-channel",
             "--together all and --split-channels exclude each other",
         ),
-        ("--together folder --watch", "--together folder needs to know all pictures"),
+        ("--together folder --watch", "--together folder needs all pictures"),
         ("--together all --resume", "--together all counts all pictures again, so --resume has no effect"),
     ] {
         place.run(&format!("in --out out {flags}")).exits(2).says(why);

@@ -117,14 +117,14 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
         "",
         "divides the pages of a stack into boxes, but this file is one picture; use two, such as 8x8, or --together folder",
     );
-    refused("one.tif", "--dry-run", "it is one picture");
+    refused("one.tif", "--dry-run", "this file is one picture");
     refused("flat.tif", "", "its pages are channels or times without slices");
     refused("untold.tif", "", "the channel, time and slice of its pages are not stated");
     refused("unlike.tif", "", "its pages are not of one kind");
     place
         .run("histogram stack.tif --equalized --method clahe --tiles 2x2x2")
         .exits(1)
-        .says("what boxes of --tiles make of a stack is not counted");
+        .says("--equalized cannot count stacks with --tiles of three numbers");
     place
         .run("stack.tif --out out --method clahe --tiles 2x2x2 --color per-channel --split-channels")
         .exits(2)
@@ -201,7 +201,7 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
     refused(
         "unlike",
         &[
-            "it has 50x47 pixels of gray of 16 bits, and unlike/s1.tif, a slice of the same volume, has 61x47 pixels of gray of 16 bits",
+            "it has 50x47 pixels of gray of 16 bits, but unlike/s1.tif, a slice of the same volume, has 61x47 pixels of gray of 16 bits",
             "unlike/s1.tif: unlike/s2.tif, of the same volume, failed; repair or remove it",
         ],
     );
@@ -211,11 +211,8 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
     place.file("damaged/s2.tif", [&[0; 128][..], b"DICM\x02\0\0\0UL"].concat());
     refused("damaged", &["damaged/s1.tif: damaged/s2.tif, of the same volume, failed"]);
     place.file("stack/s2.tif", plain(&pages, Storage::Stored));
-    refused(
-        "stack",
-        &["it has several pages, which are a volume by themselves", "stack/s2.tif, of the same volume"],
-    );
-    refused("one", &["it is one picture", "without others in its folder"]);
+    refused("stack", &["its pages are a volume of their own", "stack/s2.tif, of the same volume"]);
+    refused("one", &["this file is", "alone in its folder"]);
     // A file with the output of another is no slice, and is missing from the volume.
     write_slice(&place, "shared", 1, &pages[0]);
     write_slice(&place, "shared", 2, &pages[1]);
@@ -225,7 +222,7 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
     for (flags, told) in [
         ("--together all", "a volume is each channel and time of a file"),
         ("--together file", "a volume is each channel and time of a file"),
-        ("--together folder --watch", "--watch and a queue never know that they have come"),
+        ("--together folder --watch", "--watch and a queue never know when they are complete"),
         ("--together folder --shard 1/2", "give each machine folders of its own"),
         ("--together folder --resume", "--resume has no effect"),
     ] {

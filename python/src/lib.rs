@@ -180,7 +180,7 @@ fn in_use(name: &str) -> PyErr {
 fn beyond(name: &str, sample: usize, levels: Levels, depth: Depth) -> PyErr {
     let levels = levels.number(depth);
     let text = format!(
-        "{name}: a sample of {sample} is none of {levels} levels, from 0 to {}; pass another number of levels, or leave it out",
+        "{name}: sample {sample} is outside the stated range 0..{}; pass another number of levels, or leave it out",
         levels - 1
     );
     PyValueError::new_err(text)

@@ -110,8 +110,8 @@ ALPHA = np.stack([GRAY.clip(0, 4095), GRAY], axis=-1)
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: histeqd.equalize(GRAY, levels=4096), "array: a sample of 4096 is none of 4096 levels, from 0 to 4095; pass another number of levels, or leave it out"),
-        (lambda: histeqd.stretch(GRAY[::-1, ::2], levels=300), "is none of 300 levels, from 0 to 299"),
+        (lambda: histeqd.equalize(GRAY, levels=4096), "array: sample 4096 is outside the stated range 0..4095; pass another number of levels, or leave it out"),
+        (lambda: histeqd.stretch(GRAY[::-1, ::2], levels=300), "is outside the stated range 0..299"),
         (lambda: histeqd.clahe(GRAY, levels=4096), "array: a sample of 4096"),
         (lambda: histeqd.histogram(GRAY, levels=4096), "array: a sample of 4096"),
         (lambda: histeqd.histogram(ALPHA, levels=4096), "array: a sample of 4096"),

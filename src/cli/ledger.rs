@@ -94,7 +94,7 @@ impl RetryCommand {
 
     /// Returns the names, paths and globs that select pictures.
     pub fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
-        // About a queue, there is no folder before them.
+        // About a queue, they follow no folder.
         self.out.iter().filter(|_| self.is_about_a_queue()).chain(&self.pictures)
     }
 

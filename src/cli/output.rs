@@ -106,7 +106,7 @@ fn is_folder(out: &Path) -> bool {
     out.as_os_str().as_bytes().ends_with(b"/") || out.is_dir()
 }
 
-/// Returns whether there is one input, which is no folder, and one run for it.
+/// Returns whether there is one input, not a folder, and one run for it.
 fn is_single(cli: &Cli) -> bool {
     not_single(cli).is_none()
 }

@@ -299,7 +299,7 @@ mod tests {
         };
         assert_eq!(
             service(&held, true),
-            "process 5, waits: no room; in is not there; pictures of a folder are held back: in/a/histeqd.toml:1: no"
+            "process 5, waits: no room; in is missing; pictures of a folder are held back: in/a/histeqd.toml:1: no"
         );
         let retry = failed("in/b.png", "no room", Some(4));
         assert_eq!(again(&retry, Some(&held)), "in 4 s");

@@ -1,5 +1,5 @@
-//! Layers of keys: flags go over the configuration file, which goes over the preset, which goes
-//! over the defaults.
+//! Layers of keys: flags override the configuration file, which overrides the preset, which
+//! overrides the defaults.
 
 use std::sync::LazyLock;
 

@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(of(levels, shift), Ok(LevelCount::Upper { levels: number, shift: bits }));
         }
         let why = of("4097", "4").unwrap_err();
-        assert_eq!(why, "above --shift 4 there is room for 4096 levels, not for --levels 4097");
+        assert_eq!(why, "--shift 4 leaves room for 4096 levels, not for --levels 4097");
         let together = count(LevelsChoice::Auto, Shift(0), false);
         assert_eq!(together, Ok(LevelCount::Stated), "pages of one table have the same levels");
         for text in ["16", "-1", "4 bits", ""] {

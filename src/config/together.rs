@@ -99,7 +99,7 @@ fn check_split(frames: FramesChoice, run: &Kind) -> Result<(), String> {
         return Err(why);
     }
     if frames == FramesChoice::Auto && run.has_objects {
-        return Err("--frames auto reads how many frames a file has before it is fetched, so not from object storage; use --frames split, or keep"
+        return Err("--frames auto needs the number of frames before a file is fetched, which object storage does not allow; use --frames split, or keep"
             .to_owned());
     }
     if frames == FramesChoice::Split && run.is_streamed {
@@ -119,7 +119,7 @@ fn check_volumes(together: &Together, run: &Kind) -> Result<(), String> {
     }
     if run.has_objects {
         return Err(format!(
-            "{together} with --tiles of three numbers reads which slice a file is before it is fetched, so not from object storage"
+            "{together} with --tiles of three numbers needs the slice of a file before it is fetched, which object storage does not allow"
         ));
     }
     if run.watch || run.is_published {
@@ -159,7 +159,7 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
         return Ok(());
     }
     if run.has_objects && together == Together::Of(TogetherChoice::Series) {
-        return Err("--together series reads what series a file is of before it is fetched, so not from object storage; use --together folder"
+        return Err("--together series needs the series of a file before it is fetched, which object storage does not allow; use --together folder"
             .to_owned());
     }
     if run.is_published {

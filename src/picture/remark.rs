@@ -118,6 +118,8 @@ impl Remark {
                 "all but a few values lie in less than a sixth of the range and share few levels"
             }
             Self::Codec(Codec::NowRgb) => "CMYK written as RGB",
+            Self::Codec(Codec::UnusedRange) => "--range has no effect on samples of 8 or 16 bits",
+            Self::Codec(Codec::UnusedWindow) => "--window has no effect on formats other than DICOM",
             Self::Codec(Codec::NowLossless) => "lossy WebP written losslessly, and larger",
             Self::WithHoles => "holes in the file (parts that were never written) read as zeros",
             Self::FolderSettings => "settings of its folder used (histeqd.toml)",
@@ -199,7 +201,7 @@ impl Remark {
             }
             Self::Codec(Codec::WithoutGeoreference) => {
                 format!(
-                    "{count} picture{plural} without georeference (origin, pixel size, coordinate system), which is not carried into the output format"
+                    "{count} picture{plural}: georeference (origin, pixel size, coordinate system) removed, which the output format cannot store"
                 )
             }
             Self::Codec(Codec::WithoutLayers) => {
@@ -263,6 +265,12 @@ impl Remark {
                 format!(
                     "{count} picture{plural}: all but a few values (hot pixels) lie in less than a sixth of {their} range and share few levels"
                 )
+            }
+            Self::Codec(Codec::UnusedRange) => {
+                format!("{count} picture{plural}: --range has no effect on samples of 8 or 16 bits")
+            }
+            Self::Codec(Codec::UnusedWindow) => {
+                format!("{count} picture{plural}: --window has no effect on formats other than DICOM")
             }
             Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),
             Self::Codec(Codec::NowLossless) => {

@@ -1,5 +1,4 @@
-//! Outputs with other settings that are made again: their number, and the flags by which the settings
-//! differ.
+//! Outputs with other settings that are made again: their number, and the differing flags.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

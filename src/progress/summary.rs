@@ -436,7 +436,7 @@ impl Summary {
         let mut text: String = groups.iter().take(LISTED).map(|group| group_line(group)).collect();
         let others: usize = groups.iter().skip(LISTED).map(Vec::len).sum();
         if others > 0 {
-            let _ = writeln!(text, "failed: {others} more for other reasons (--verbose names each)");
+            let _ = writeln!(text, "failed: {others} more for other reasons (--verbose lists all)");
         }
         text
     }
@@ -457,7 +457,7 @@ fn names<'p>(inputs: impl Iterator<Item = &'p Path>, count: usize) -> String {
     let names: Vec<_> = inputs.take(NAMED).map(|input| Shown(input).to_string()).collect();
     let more = match count.saturating_sub(NAMED) {
         0 => String::new(),
-        more => format!(" and {more} more (--verbose names each)"),
+        more => format!(" and {more} more (--verbose lists all)"),
     };
     names.join(", ") + &more
 }
@@ -473,7 +473,7 @@ impl Skip {
             Self::Link => "a link that is not followed",
             Self::LinkLoop => "a link that leads back to itself",
             Self::ListedFolder => "a folder on the list",
-            Self::Reserved(Purpose::SystemFolder) => "a folder that a system keeps for itself",
+            Self::Reserved(Purpose::SystemFolder) => "a system folder",
             Self::Reserved(Purpose::Backup) => "a backup",
             Self::Reserved(Purpose::Incomplete) => "a temporary name, of a file that is not complete yet",
         }
@@ -497,9 +497,9 @@ impl Skip {
             Self::ListedFolder => {
                 format!("{count} {} on the list", if one { "folder" } else { "folders" })
             }
-            Self::Reserved(Purpose::SystemFolder) if one => "1 folder that a system keeps for itself".into(),
+            Self::Reserved(Purpose::SystemFolder) if one => "1 system folder".into(),
             Self::Reserved(Purpose::SystemFolder) => {
-                format!("{count} folders that systems keep for themselves")
+                format!("{count} system folders")
             }
             Self::Reserved(Purpose::Backup) => format!("{count} backup{}", if one { "" } else { "s" }),
             Self::Reserved(Purpose::Incomplete) => {

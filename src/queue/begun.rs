@@ -280,7 +280,7 @@ impl BegunMessages {
                     excused.push(picture.clone());
                 }
                 Fault::Passing if deliveries < self.attempts => {
-                    info!("failed, tried again: {}: {reason}", Shown(&picture.input));
+                    info!("failed, retried: {}: {reason}", Shown(&picture.input));
                     passing.push(picture.clone());
                 }
                 Fault::Passing | Fault::Own => dead.push(self.dead(&message, picture, reason, deliveries)),

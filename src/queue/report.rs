@@ -84,7 +84,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "  {dead}");
     }
     if dead.len() > SHOWN {
-        let _ = writeln!(text, "  and {} more (--json names each)", dead.len() - SHOWN);
+        let _ = writeln!(text, "  and {} more (--json lists all)", dead.len() - SHOWN);
     }
     text
 }

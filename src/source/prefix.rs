@@ -91,7 +91,7 @@ mod tests {
         assert!(of(&["x/a", "y/a"]).unwrap_err().starts_with("x/a and y/a have the same name, "));
         assert!(of(&["x/a", "x/a/", "./x/a"]).is_ok(), "one folder");
         for folder in ["/", "x/.histeqd"] {
-            assert!(of(&[folder]).unwrap_err().contains("has no name that"), "{folder}");
+            assert!(of(&[folder]).unwrap_err().contains("has no name for a folder"), "{folder}");
         }
     }
 }

@@ -243,7 +243,7 @@ fn a_setting_that_the_run_cannot_have_is_refused_for_its_folder() {
     place
         .run("in --out out --shard 1/1")
         .exits(1)
-        .says("in/b/histeqd.toml: --together all needs to know all pictures");
+        .says("in/b/histeqd.toml: --together all needs all pictures");
     assert_eq!(place.read("out/a.pgm"), BRIGHT);
     place
         .run("in --out out --resume")

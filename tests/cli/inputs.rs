@@ -165,11 +165,11 @@ fn reserved_names_are_left_out_counted_and_named() {
         "in/a.pgm~",
         "in/c.pgm.part",
     ]);
-    let skipped = "Skipped: 2 folders that systems keep for themselves, 1 backup, 1 under a temporary name\n  \
+    let skipped = "Skipped: 2 system folders, 1 backup, 1 under a temporary name\n  \
         by name: 1 #recycle, 1 *.part, 1 *~, 1 @eaDir (--include '*' --include NAME takes them)\n";
     place.run("in --out done --dry-run").exits(0).says("Would do: 1 picture\n").says(skipped);
     let ran = place.run("in --out done --verbose");
-    ran.exits(0).says(skipped).says("skipped: in/#recycle: a folder that a system keeps for itself\n");
+    ran.exits(0).says(skipped).says("skipped: in/#recycle: a system folder\n");
     assert_eq!(place.tree("done"), ["a.pgm"]);
     let counts = serde_json::json!({ "#recycle": 1, "*.part": 1, "*~": 1, "@eaDir": 1 });
     assert_eq!(place.run("in --out done --json").exits(0).json()["left_out"], counts);

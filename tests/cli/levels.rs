@@ -1,6 +1,6 @@
 //! The levels of pictures: strength, the clip limit of 16-bit pictures, and depth.
 
-use crate::harness::Place;
+use crate::harness::{DULL, Place};
 
 /// A picture of 160x120 samples of 10 bits in 16: smooth shades, with noise.
 fn ten_bits() -> Vec<u16> {
@@ -146,8 +146,8 @@ fn what_becomes_levels_in_another_format_is_told() {
     place.file("none.pfm", pfm([f32::NAN; 5]));
     let ran = place.run("a.pfm --out a.png --format png");
     ran.exits(0)
-        .says("Note: 1 picture of measured values (signed, floating-point or longer than 16 bits) written as brightness")
-        .says("not to be measured in").says(": a.pfm\n");
+        .says("Note: 1 picture: measured values (signed, floating-point or longer than 16 bits) written as brightness")
+        .says("not for measuring").says(": a.pfm\n");
     let json = place.run("none.pfm --out out --json --quiet").json();
     assert_eq!(
         (&json["remarks"]["no-values"], &json["remarks"]["invisible"]),
@@ -248,4 +248,20 @@ fn white_as_0_is_turned_around_among_the_levels_that_there_are() {
         .says("sample 4095 is outside the stated range 0..999");
     place.run("silent.tif --out full.pgm --strength 0 --levels auto").exits(0);
     assert_eq!(place.read("full.pgm"), b"P5\n4 1\n65535\n\xff\xff\xf0\x00\xfc\x17\xff\xa0");
+}
+
+#[test]
+fn a_range_and_a_window_without_effect_are_told() {
+    let place = Place::new();
+    place.file("in/a.pgm", DULL);
+    place
+        .run("in --out done --range 0..1")
+        .exits(0)
+        .says("Note: 1 picture: --range has no effect on samples of 8 or 16 bits: in/a.pgm\n");
+    place
+        .run("in --out done --window 40,400")
+        .exits(0)
+        .says("Note: 1 picture: --window has no effect on formats other than DICOM: in/a.pgm\n");
+    let ran = place.run("in --out done --window auto --overwrite");
+    assert!(!ran.exits(0).stderr().contains("no effect"), "{ran}");
 }

@@ -377,7 +377,7 @@ fn counts_of_fewer_levels_go_through_files_and_series() {
     place
         .run("in --out lut --overwrite --lut counts.json")
         .exits(1)
-        .says("the files of --lut have no counts of pictures like it (gray of 16 bits)");
+        .says("the files of --lut have no counts for its kind of picture (gray of 16 bits)");
 }
 
 /// The picture of [`DULL`] with other samples.
@@ -460,7 +460,7 @@ fn the_pages_of_a_stack_have_one_mask_or_one_each() {
     place
         .run("in --out few-done --mask few")
         .exits(1)
-        .says("its mask few/a.tif has 2 pages, but not that of page 3");
+        .says("its mask few/a.tif has 2 pages, and none for page 3");
     assert_eq!(place.tree("few-done"), [""; 0]);
     place.file("each/a.tif", plain(&pages, Storage::Lzw));
     place.run("in --out each-done --mask each").exits(0);

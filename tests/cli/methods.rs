@@ -219,18 +219,19 @@ fn a_file_of_counts_is_a_reference() {
     place.file("in/colour.ppm", b"P6\n2 1\n255\nabcdef");
     for dry_run in ["--dry-run", ""] {
         let ran = place.run(&format!("in --out luma --method match --reference counts.json {dry_run}"));
-        ran.exits(1).says("the reference counts.json has no counts of pictures like it (gray of 16 bits)");
+        ran.exits(1)
+            .says("the reference counts.json has no counts for its kind of picture (gray of 16 bits)");
         assert!(!ran.stderr().contains("colour.ppm"), "the luma of colour has levels too: {ran}");
     }
     place
         .run("in --out channels --method match --reference counts.json --color per-channel")
         .exits(1)
-        .says("the reference counts.json has no counts of pictures like it (rgb of 8 bits)");
+        .says("the reference counts.json has no counts for its kind of picture (rgb of 8 bits)");
     place.file("counts.json", "{\"format\": \"histeqd counts\", \"version\": 9, \"kinds\": []}");
     place
         .run("in --out done --method match --reference counts.json")
         .exits(2)
-        .says("counts.json is no file of counts, as `histeqd histogram --counts FILE` writes them");
+        .says("counts.json is not a file of counts from `histeqd histogram --counts FILE`");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn failures_are_told_once_by_reason_and_each_where_that_is_asked_for() {
     let ran = place.run("in --out done --threads 1");
     ran.exits(1)
         .says("failed: 5 x damaged PNM: truncated: only 1 of 4 bytes of pixels are there: in/b0.pgm, in/b1.pgm, in/b2.pgm and 2 more")
-        .says(" and 2 more (--verbose names each)\n");
+        .says(" and 2 more (--verbose lists all)\n");
     ran.says("failed: in/c.png: not a picture").says("Failed: 6 (see above)\n");
     assert_eq!(ran.stderr().matches("failed: ").count(), 2, "{ran}");
     for each in ["-v", "-q", "--json"] {

@@ -171,7 +171,7 @@ fn the_lightness_of_colours_is_counted_in_bands() {
     let deep = layout(Pixel::Rgb);
     let samples = samples(&deep, Data::Natural, &mut random);
     place.file("in/rgb.tif", tiff(&deep, &samples, Cut::Tiles(64, 64), Storage::Lzw));
-    place.run("in/rgb.tif --out out.tif --color lab --memory 4MiB").exits(1).says("for colours of 8 bits");
+    place.run("in/rgb.tif --out out.tif --color lab --memory 4MiB").exits(1).says("needs 8-bit colours");
 }
 
 #[test]

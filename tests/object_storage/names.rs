@@ -72,7 +72,7 @@ fn a_folder_that_is_not_there_is_wrong_usage_and_near_ones_are_named() {
         ("s3://b/quite", "; there is s3://b/mark/, s3://b/other/, s3://b/scans/"),
     ] {
         let ran = stub.run(&place, &format!("{folder} --out out"));
-        ran.exits(2).says(words).says("--allow-empty if there may be nothing");
+        ran.exits(2).says(words).says("use --allow-empty if it may be empty");
         stub.run(&place, &format!("histogram {folder}")).exits(2).says(words);
         stub.run(&place, &format!("{folder} --out out --allow-empty")).exits(0).says(words);
     }

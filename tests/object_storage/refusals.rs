@@ -11,11 +11,8 @@ fn told(ran: &Ran) -> String {
 fn what_does_not_work_with_urls_is_said_before_anything_starts() {
     let place = Place::with(&["in/a.pgm"]);
     for (arguments, words) in [
-        (
-            "--watch in --out s3://b/out",
-            "a folder of this machine is watched together with a local output folder",
-        ),
-        ("--watch s3://b/in in --out out", "--watch of in: a folder of this machine"),
+        ("--watch in --out s3://b/out", "local folders cannot be watched together with object storage"),
+        ("--watch s3://b/in in --out out", "--watch of in: local folders cannot be watched"),
         (
             "--watch s3://b/in --out out --after delete",
             "--after does not work with --watch of object storage",

@@ -32,7 +32,8 @@ fn prepared(bucket: &Bucket, place: &Place) -> [BTreeMap<String, Vec<u8>>; 2] {
     expected
 }
 
-/// Returns the number of outputs in a folder by settings; panics if one is missing or with other settings.
+/// Returns the number of outputs in a folder by settings; panics if one is missing or has other
+/// settings.
 fn of_each(bucket: &Bucket, out: &str, expected: &[BTreeMap<String, Vec<u8>>; 2]) -> [usize; 2] {
     let mut counts = [0; 2];
     for name in expected[0].keys() {

@@ -26,7 +26,7 @@ fn each_message_has_the_settings_of_its_pictures_folder() {
     submit(&place, &queue, run)
         .exits(1)
         .says("in/d/4.pgm: its folder's settings cannot be used: ")
-        .says("the worker of a queue never does; use --together file")
+        .says("the worker of a queue never has; use --together file")
         .says("4 pictures submitted in 3 messages");
     work(&place, &queue, "").exits(0);
     assert_eq!(place.tree("out"), ["a.pgm", "b/1.png", "b/2.png", "b/c/3.png"]);

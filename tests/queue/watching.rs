@@ -87,7 +87,7 @@ fn a_watch_waits_for_room_and_submits_again_what_a_queue_has_lost() {
     server.kill();
     fs::remove_dir_all(place.path("streams")).unwrap();
     server.restart();
-    wait("the queue to be made anew", || watch.log().contains("it is made anew"));
+    wait("the queue to be made anew", || watch.log().contains("it is created again"));
     work(&place, &queue, "").exits(0);
     wait("the outputs", || {
         work(&place, &queue, "").exits(0);
@@ -156,12 +156,12 @@ fn flags_without_an_effect_beside_a_queue_are_refused() {
         ("--failed bad", "--failed has no effect with --queue"),
         ("--state state", "--state has no effect with --queue"),
         ("--listen 127.0.0.1:1", "--listen has no effect with --queue"),
-        ("--devices cpu", "--devices is for those who do the work"),
-        ("--durability fast", "--durability is for those who do the work"),
-        ("--split-channels --color per-channel", "--split-channels is for those who do the work"),
+        ("--devices cpu", "--devices is a flag of workers"),
+        ("--durability fast", "--durability is a flag of workers"),
+        ("--split-channels --color per-channel", "--split-channels is a flag of workers"),
         ("--jpeg gpu", "--jpeg gpu needs a GPU"),
-        ("--mask in", "--mask finds the mask of a picture by its path below the input folder"),
-        ("--together folder", "--together folder needs to know all pictures"),
+        ("--mask in", "--mask finds masks by paths below the input folder"),
+        ("--together folder", "--together folder needs all pictures"),
     ] {
         place.run(&format!("--watch in --out out --queue {queue} {flags}")).exits(2).says(why);
     }

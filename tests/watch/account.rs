@@ -28,7 +28,7 @@ fn a_ledger_that_is_cut_off_in_place_is_noticed_and_said_within_a_minute() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     wait("the picture to be done again", || times_done(&service.log(), "a.pgm") == 2);
     let told = status();
-    assert!(told["incomplete"].as_str().unwrap().ends_with("what was done before is not counted"), "{told}");
+    assert!(told["incomplete"].as_str().unwrap().ends_with("earlier pictures are not counted"), "{told}");
     assert_eq!(told["failed"], 1, "what failed is remembered");
     assert_eq!(service.log().matches("WARN failed: ").count(), 1, "{}", service.log());
     assert_eq!(service.stop(), Some(0));
@@ -150,7 +150,7 @@ fn a_ledger_that_another_program_has_locked_holds_pictures_up_only_as_long() {
         let told = place.run("status out --json").exits(0).json();
         let held = told["daemon"]["held"].as_str().unwrap_or_default().to_owned();
         held.contains("database is locked by another program; end that")
-            && told["incomplete"].as_str().is_some_and(|why| why.contains("what has ended since then"))
+            && told["incomplete"].as_str().is_some_and(|why| why.contains("pictures finished since then"))
     });
     assert!(!place.path("out/b.pgm").exists());
     other.execute_batch("ROLLBACK").unwrap();

@@ -36,7 +36,7 @@ fn files_under_temporary_names_wait_for_their_rename() {
     wait_for(&place, &expected(&inputs));
     wait("all inputs to go", || place.tree("in").is_empty());
     let log = service.log();
-    let told = "/in/0.pgm.part is left out until it is renamed, as is whatever is named *.part (";
+    let told = "/in/0.pgm.part is left out until it is renamed, like everything named *.part (";
     assert_eq!(log.matches(told).count(), 1, "{log}");
     assert_eq!(log.matches(" *.part ").count(), 1, "{log}");
     assert_eq!(outputs(&place).len(), inputs.len(), "{:?}", outputs(&place));
@@ -64,7 +64,7 @@ fn what_systems_and_editors_keep_is_left_alone() {
     place.file("in/b/z.pgm", DULL);
     wait("the inputs to go, and nothing else", || place.tree("in") == [&own[..], &later[..]].concat());
     assert_eq!(outputs(&place), ["a.pgm", "b/z.pgm"]);
-    let told = "/in/#recycle is left out, as is whatever is named #recycle (Synology";
+    let told = "/in/#recycle is left out, like everything named #recycle (Synology";
     wait("the log to tell", || service.log().contains(told));
     assert_eq!(service.stop(), Some(0));
     let service = Service::start(&place, "--after delete --include #recycle --include *~");

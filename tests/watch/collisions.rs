@@ -94,8 +94,8 @@ fn a_reload_changes_what_happens() {
     assert_eq!(outputs(&place), ["scan.pgm"]);
     place.file("config.toml", "after = 'delete'\n");
     service.signal(Signal::HUP);
-    wait("the reload", || service.log().contains("the configuration is reloaded"));
-    assert!(!service.log().contains("a restart is needed"), "{}", service.log());
+    wait("the reload", || service.log().contains("configuration reloaded"));
+    assert!(!service.log().contains("restart the service"), "{}", service.log());
     drop_one_after_another(&place, &[picture(3, 30)]);
     assert_eq!(outputs(&place), ["scan.2.pgm", "scan.pgm"]);
     assert_eq!(service.stop(), Some(0));
@@ -192,9 +192,7 @@ fn inboxes_with_the_same_names_collide_get_numbers_or_folders_of_their_own() {
         (place, service)
     };
     let (place, service) = begin("");
-    wait("the hint", || {
-        service.log().contains("/out/a.pgm; use --prefix-folder, which gives each input folder")
-    });
+    wait("the hint", || service.log().contains("/out/a.pgm; use --prefix-folder to give each input folder"));
     assert_eq!((service.stop(), outputs(&place)), (Some(0), vec!["a.pgm".into()]));
 
     let (place, service) = begin("--after delete");

@@ -102,7 +102,7 @@ fn each_folder_has_its_format_and_inputs_go_where_they_are_to_go() {
     drop_in(&place, "d/1.pgm", &ramp());
     wait("the inputs to go", || place.tree("kept") == ["a.pgm", "b/1.pgm"]);
     assert_eq!(outputs(&place), ["a.pgm", "b/1.png"]);
-    wait("the refusal", || service.log().contains("--watch never does; use --together file"));
+    wait("the refusal", || service.log().contains("--watch never has; use --together file"));
     assert_eq!(place.tree("in"), ["b/histeqd.toml", "d/1.pgm", "d/histeqd.toml"]);
     assert_eq!(service.stop(), Some(0));
 }

@@ -298,22 +298,22 @@ fn the_configuration_can_be_reloaded() {
     wait("the output", || is_bright(&place, "a.pgm"));
     place.file("my.toml", "after = 'delete'\nthreads = 7\n");
     service.signal(Signal::HUP);
-    wait("the reload", || service.log().contains("a restart is needed for the changes to threads\n"));
-    assert!(service.log().contains("the configuration is reloaded: changes to after are in force\n"));
+    wait("the reload", || service.log().contains("restart the service for the changes to threads\n"));
+    assert!(service.log().contains("configuration reloaded: changes to after are in force\n"));
     wait("the input to be removed", || !place.path("in/a.pgm").exists());
     place
         .file("my.toml", "quality = 50\nmax-pixels = 100\ntile-size = 64\noverwrite = true\nsettle = '1s'\n");
     service.signal(Signal::HUP);
-    let all = "a restart is needed for the changes to max-pixels, quality, tile-size\n";
+    let all = "restart the service for the changes to max-pixels, quality, tile-size\n";
     wait("every key to be named", || service.log().contains(all));
     assert!(service.log().contains("overwrite = true has no effect in a service"));
-    assert!(service.log().contains("is reloaded: changes to after, settle are in force\n"));
+    assert!(service.log().contains("reloaded: changes to after, settle are in force\n"));
     service.signal(Signal::HUP);
-    let nothing = "is reloaded: it changes nothing of the running service\n";
+    let nothing = "reloaded: no changes for the running service\n";
     wait("a reload of the same to be told", || service.log().contains(nothing));
     place.file("my.toml", "after = 'burn'\n");
     service.signal(Signal::HUP);
-    wait("the mistake to be named", || service.log().contains("is not reloaded"));
+    wait("the mistake to be named", || service.log().contains("configuration not reloaded"));
     drop_in(&place, "b.pgm", DULL);
     wait("the next input to be done", || is_bright(&place, "b.pgm"));
 }
@@ -326,7 +326,7 @@ fn a_reload_can_make_a_watched_folder_the_archive() {
     wait("the output", || is_bright(&place, "archive/old.pgm"));
     place.file("my.toml", "after = 'move:in/archive'\n");
     service.signal(Signal::HUP);
-    wait("the reload", || service.log().contains("is reloaded"));
+    wait("the reload", || service.log().contains("configuration reloaded"));
     for name in ["a.pgm", "b.pgm"] {
         drop_in(&place, name, DULL);
         wait("the input to move", || place.path("in/archive").join(name).exists());

@@ -26,7 +26,7 @@ fn address(service: &Service) -> SocketAddr {
 /// Returns the link that lets one browser change something.
 fn way_in(service: &Service) -> String {
     let log = service.log();
-    let (_, link) = log.split_once("without it: ").expect("a link");
+    let (_, link) = log.split_once("opens it: ").expect("a link");
     link.lines().next().unwrap().to_owned()
 }
 
@@ -182,10 +182,10 @@ fn remarks_are_on_the_page_and_the_first_of_a_kind_is_in_the_log() {
     let activity = || request(&service, "GET /activity", "Connection: close\r\n");
     wait("all three", || activity().matches("\"number\":").count() == 3);
     let (answer, log) = (activity(), service.log());
-    assert_eq!(answer.matches("\"remarks\":[\"its motion photo's video shows").count(), 2, "{answer}");
+    assert_eq!(answer.matches("\"remarks\":[\"motion photo's video removed").count(), 2, "{answer}");
     assert_eq!(answer.matches("\"remarks\":[]").count(), 1, "{answer}");
     let told = |level: &str| {
-        let lines = log.lines().filter(|line| line.contains("its motion photo's video shows"));
+        let lines = log.lines().filter(|line| line.contains("motion photo's video removed"));
         lines.filter(|line| line.contains(level)).count()
     };
     assert_eq!((told(" INFO "), told(" DEBUG ")), (1, 1), "{log}");

@@ -287,7 +287,9 @@ fn an_output_folder_that_is_unmounted_is_waited_for() {
     place.file("go", "");
     wait("the loss", || place.path("gone").exists());
     drop_in(&place, "c.pgm", DULL);
-    wait("it to be noticed", || service.log().contains("/out, where the output folder is, is not mounted"));
+    wait("it to be noticed", || {
+        service.log().contains("/out, the mount point of the output folder, is not mounted")
+    });
     // Time for checks of the lock and the ledger, which are made anew where they are only lost.
     thread::sleep(Duration::from_secs(5));
     assert!(place.path("in/c.pgm").exists());

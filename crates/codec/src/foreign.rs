@@ -43,7 +43,7 @@ pub(super) const RECOMPRESS_LERC: &str =
 pub(super) const EACH_CHANNEL: &str =
     "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
 /// Declares the samples gray.
-pub(super) const MOSAIC: &str = "make gray of a copy first, as in `cp IN OUT.tif && tiffset -s 262 1 OUT.tif` (libtiff), or colours with what wrote it";
+pub(super) const MOSAIC: &str = "make gray of a copy first, as in `cp IN OUT.tif && tiffset -s 262 1 OUT.tif` (libtiff), or colours with the program that wrote it";
 const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)";
 const PLAIN: &str = "convert it to PNG or TIFF first";
 

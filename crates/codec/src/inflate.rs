@@ -20,6 +20,6 @@ pub(crate) fn damage(error: &DecompressionError) -> &'static str {
         E::InvalidLiteralLengthCode | E::InvalidDistanceCode => "a code that was not declared",
         E::InputStartsWithRun | E::DistanceTooFarBack => "a match reaches too far back",
         E::WrongChecksum => "the checksum does not match",
-        E::ExtraInput => "it goes on behind its end",
+        E::ExtraInput => "data follow its end",
     }
 }

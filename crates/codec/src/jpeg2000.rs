@@ -37,7 +37,7 @@ const MAX_PADDING: u32 = 64;
 
 const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
 
-const ON_GPU: &str = "use a GPU with NVIDIA's nvJPEG2000 (`histeqd devices` says what is missing), or decompress it first, as in `ojph_expand -i IN -o OUT.pgm` (OpenJPH)";
+const ON_GPU: &str = "use a GPU with NVIDIA's nvJPEG2000 (`histeqd devices` names the missing parts), or decompress it first, as in `ojph_expand -i IN -o OUT.pgm` (OpenJPH)";
 
 /// Streams that are cut short or damaged are rejected.
 pub(crate) const SETTINGS: DecodeSettings =
@@ -153,7 +153,7 @@ fn take(decoded: &DecodedImage<'_>, header: &Size, bytes: usize, into: &mut [u8]
     let (planes, components) = (decoded.components(), header.components);
     let samples = into.len() / bytes / components;
     if planes.len() != components || planes.iter().any(|plane| plane.samples().len() != samples) {
-        return Err(malformed("it has other samples than its header says"));
+        return Err(malformed("its samples differ from its header"));
     }
     // The decoder takes signed samples for unsigned ones, which are half their range greater.
     let middle = if header.is_signed { 1 << (header.bits - 1) } else { 0 };

@@ -60,7 +60,7 @@ impl Header {
         let [width, height] = [width, height].map(|side| side.parse().ok().filter(|&n: &u32| n > 0));
         let (width, height) = width.zip(height).ok_or("a width or height that is not 1 to 4294967295")?;
         if !scale.parse().is_ok_and(|scale: f64| scale != 0.0 && scale.is_finite()) {
-            return Err("a scale that is no number, or 0");
+            return Err("a scale that is 0 or not a number");
         }
         let colours = if magic == "PF" { 3 } else { 1 };
         Ok(Self { colours, width, height, scale: scale.to_owned(), length: at + 1 })

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use super::mapped::Mapped;
 use super::metadata::Georeference;
 use super::tiff::exif_has_resolution;
+use super::window::Window;
 use super::{Decoded, Format, Metadata, Native, Other, QuantizationError, Target, jpeg};
 
 /// A remark on a picture that was written: no failure, but a difference from the input.
@@ -58,6 +59,10 @@ pub enum Remark {
     NowRgb,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
+    /// A range of values was given, and the samples are levels.
+    UnusedRange,
+    /// A window was given, and the picture is not a DICOM.
+    UnusedWindow,
     /// A GIF was written as PNG, because it may have more colours than a GIF holds.
     NowPng,
     /// Frames of a GIF have fewer colours than they should.
@@ -140,10 +145,16 @@ impl Decoded {
         };
         let fewer = self.quantized.map(Remark::FewerColours);
         let rgb = had_inks.then_some(Remark::NowRgb);
+        // Some DICOM files of a study may have values or windows, and others not.
+        let is_other = self.format != Format::Dicom;
+        let range = is_other && target.range.is_some() && self.mapped.is_none();
+        let range = range.then_some(Remark::UnusedRange);
+        let window = is_other && target.window.as_ref().is_some_and(|window| *window != Window::Own);
+        let window = window.then_some(Remark::UnusedWindow);
         let stretched = self.inner_range().map(|_| Remark::StretchedRange);
         of_its_kind
             .into_iter()
-            .chain([without, nowhere, place, levels, rgb, fewer, invisible, stretched])
+            .chain([without, nowhere, place, levels, rgb, fewer, invisible, stretched, range, window])
             .flatten()
             .collect()
     }

@@ -93,13 +93,13 @@ impl FromStr for Place {
         let (server, name) = rest.split_once('/').ok_or_else(|| wrong("it has no name after the host"))?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_plain) {
-            return Err(wrong("its name is none"));
+            return Err(wrong("its name is invalid"));
         }
         // Some versions of the parser take an empty host.
         if server.rsplit_once('@').map_or(server, |(_, host)| host).is_empty() {
-            return Err(wrong("its host is none"));
+            return Err(wrong("its host is invalid"));
         }
-        let server = format!("{scheme}://{server}").parse().map_err(|_| wrong("its host is none"))?;
+        let server = format!("{scheme}://{server}").parse().map_err(|_| wrong("its host is invalid"))?;
         Ok(Self { server, name: name.to_owned() })
     }
 }
@@ -139,6 +139,6 @@ mod tests {
             assert!(text.parse::<Place>().is_err(), "{text}");
         }
         let why = "nats://user:secret@host/".parse::<Place>().unwrap_err().to_string();
-        assert!(why.starts_with("host/ is no queue: ") && !why.contains("secret"), "{why}");
+        assert!(why.starts_with("host/ is not the address of a queue: ") && !why.contains("secret"), "{why}");
     }
 }

@@ -80,7 +80,7 @@ fn failures_for_one_reason_are_one_line_in_the_text_and_whole_in_json() {
     let summary = summary([Event::Planned { count: 9 }].into_iter().chain(events).collect());
     let expected = "failed: 2 x damaged PNG: no IEND: a.png, b.png\n\
                     failed: x: it changed while it was being read\n\
-                    failed: 5 x its plot cannot be drawn: no room: 0.png, 1.png, 2.png and 2 more (--verbose names each)\n\
+                    failed: 5 x its plot cannot be drawn: no room: 0.png, 1.png, 2.png and 2 more (--verbose lists all)\n\
                     failed: c.png: damaged PNG: no IDAT\n";
     assert_eq!(summary.failures(), expected);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
@@ -102,7 +102,7 @@ fn notes_name_three_pictures_whatever_order_they_come_in() {
     let text = all.text();
     assert!(
         text.contains(
-            "the originals keep it: in/0.jpg, in/1.jpg, in/2.jpg and 2 more (--verbose names each)\n"
+            "the originals keep it: in/0.jpg, in/1.jpg, in/2.jpg and 2 more (--verbose lists all)\n"
         ),
         "{text}"
     );
@@ -120,7 +120,7 @@ fn of_many_reasons_the_first_are_told() {
     let summary = summary([Event::Planned { count: 25 }].into_iter().chain((0..25).map(failed)).collect());
     let told = summary.failures();
     assert!(told.ends_with(
-        "failed: 19.png: its plot cannot be drawn: 19\nfailed: 5 more for other reasons (--verbose names each)\n"
+        "failed: 19.png: its plot cannot be drawn: 19\nfailed: 5 more for other reasons (--verbose lists all)\n"
     ), "{told}");
 }
 
@@ -160,7 +160,7 @@ fn what_is_left_out_is_counted_by_the_glob_that_takes_it() {
         left_out("in/b.jpg.part", Purpose::Incomplete),
     ]);
     let expected = "Done: 0 pictures\n\
-        Skipped: 2 folders that systems keep for themselves, 1 backup, 2 under temporary names\n  \
+        Skipped: 2 system folders, 1 backup, 2 under temporary names\n  \
           by name: 2 *.part, 1 *~, 2 @eaDir (--include '*' --include NAME takes them)\n";
     assert_eq!(summary.text(), expected);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();

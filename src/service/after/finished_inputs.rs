@@ -79,7 +79,7 @@ impl FinishedInput {
         let how = if matches!(self.fate, Fate::Done { .. }) { "is done" } else { "failed" };
         let input = Shown(&self.input);
         match attempts {
-            0 => warn!("{input} {how}, and stays for now: it {cannot}; it is tried again"),
+            0 => warn!("{input} {how}, and stays for now: it {cannot}; retrying"),
             _ => debug!("{input} still {cannot}"),
         }
     }

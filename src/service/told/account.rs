@@ -137,11 +137,11 @@ impl Account {
             Ok(Some(report)) => (report, state.what_is_missing()),
             Ok(None) => (
                 state.own_report(),
-                Some("the ledger is gone; only what this service did since its start is counted".into()),
+                Some("the ledger is gone; only pictures of this service since its start are counted".into()),
             ),
             Err(why) => (
                 state.own_report(),
-                Some(format!("{why}; only what this service did since its start is counted")),
+                Some(format!("{why}; only pictures of this service since its start are counted")),
             ),
         };
         let seconds_ago = state.said.map_or(0, |said| said.elapsed().as_secs());
@@ -158,11 +158,11 @@ impl Counts {
     /// Returns the gaps in the ledger's sums, although it can be read.
     fn what_is_missing(&self) -> Option<String> {
         let not_written =
-            self.trouble.as_ref().map(|why| format!("{why}; what has ended since then is not counted"));
+            self.trouble.as_ref().map(|why| format!("{why}; pictures finished since then are not counted"));
         let anew = || {
             let (at, why) = self.anew.as_ref()?;
             let minutes = at.elapsed().as_secs() / 60;
-            Some(format!("{why} ({minutes} min ago); what was done before is not counted"))
+            Some(format!("{why} ({minutes} min ago); earlier pictures are not counted"))
         };
         not_written.or_else(anew)
     }
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((report.done, report.failed, report.bytes_out), (1, 1, 7));
         assert_eq!(report.failures[0].reason, "damaged");
         assert_eq!(report.service.unwrap().held.as_deref(), Some("no room"));
-        assert!(report.incomplete.unwrap().starts_with("the ledger is gone; only what this service did"));
+        assert!(report.incomplete.unwrap().starts_with("the ledger is gone; only pictures of this service"));
     }
 
     #[test]
@@ -229,9 +229,9 @@ mod tests {
         assert_eq!(report.service.unwrap().held.as_deref(), Some("no room"));
         account.ledger_is_new("it was damaged".into());
         let incomplete = account.merge(Ok(Some(read()))).incomplete.unwrap();
-        assert_eq!(incomplete, "it was damaged (0 min ago); what was done before is not counted");
+        assert_eq!(incomplete, "it was damaged (0 min ago); earlier pictures are not counted");
         account.say(ServiceReport::default(), Some("the disk is full".into()));
         let incomplete = account.merge(Ok(Some(read()))).incomplete.unwrap();
-        assert_eq!(incomplete, "the disk is full; what has ended since then is not counted");
+        assert_eq!(incomplete, "the disk is full; pictures finished since then are not counted");
     }
 }

@@ -147,7 +147,7 @@ impl Notifications {
             (true, 0) => format!("histeqd works again for {out}; no picture failed"),
             (true, _) => format!("histeqd works again for {out}; {failed} failed meanwhile"),
             (false, _) => format!(
-                "no more pictures for {out} have failed for {} s; {failed} failed before, for good (`histeqd status {out} --failures` names each)",
+                "no more pictures for {out} have failed for {} s; {failed} failed before, for good (`histeqd status {out} --failures` lists all)",
                 self.quiet.as_secs()
             ),
         }
@@ -164,7 +164,7 @@ fn send_all(notify: &Notify, messages: &Receiver<Message>) {
                 warn!("--notify: {why}; given up: {}", message.text);
                 break;
             };
-            debug!("--notify: {why}; tried again in {} s", pause.as_secs());
+            debug!("--notify: {why}; retried in {} s", pause.as_secs());
             thread::sleep(pause);
         }
     }
@@ -245,7 +245,7 @@ mod tests {
         notifications.failed(Path::new("in/c.png"), "damaged", now);
         assert_eq!(notifications.next(&fine, now).unwrap().event, "failures-began");
         let ended = notifications.next(&fine, now + quiet).unwrap();
-        let told = "no more pictures for done have failed for 600 s; 1 picture failed before, for good (`histeqd status done --failures` names each)";
+        let told = "no more pictures for done have failed for 600 s; 1 picture failed before, for good (`histeqd status done --failures` lists all)";
         assert_eq!((ended.event, ended.text.as_str()), ("failures-ended", told));
         let began = notifications.next(&held, now + quiet).unwrap();
         assert_eq!(began.text, "histeqd begins no pictures for done: no room");

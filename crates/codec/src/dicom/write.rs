@@ -57,7 +57,7 @@ struct Ready<'d> {
 impl<'d> Ready<'d> {
     fn new(decoded: &'d Decoded, target: &Target) -> Result<Self, CodecError> {
         let AnyNative::Dicom(native) = &decoded.native else {
-            return Err(CodecError::encoder(Format::Dicom, "the source is no DICOM"));
+            return Err(CodecError::encoder(Format::Dicom, "the source is not a DICOM"));
         };
         let (known, layout, mapped) = (&*native.known, decoded.layout, decoded.restored());
         let form = Form::new(known, &layout, mapped);

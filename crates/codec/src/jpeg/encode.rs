@@ -195,7 +195,7 @@ impl Native {
                 follow_in_samples(size.planes_mut(&mut samples), following);
                 Ok(Followed::Samples(*size, samples))
             }
-            Chroma::InSlot(..) => unreachable!("no GPU encodes what is to follow luma"),
+            Chroma::InSlot(..) => unreachable!("no GPU encodes chroma that follows luma"),
         }
     }
 }
@@ -235,7 +235,7 @@ pub(super) fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>
 pub(crate) fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
     match &decoded.native {
         AnyNative::Jpeg(native) => compressed::write(native, &decoded.layout, stream, out),
-        _ => Err(encode_malformed("its source is no JPEG")),
+        _ => Err(encode_malformed("its source is not a JPEG")),
     }
 }
 

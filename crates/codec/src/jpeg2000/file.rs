@@ -259,7 +259,7 @@ fn take(decoded: &DecodedImage<'_>, layout: &Layout, slot: &mut [u8]) -> Result<
     let (planes, channels) = (decoded.components(), layout.pixel.channels());
     let samples = layout.pixels() as usize;
     if planes.len() != channels || planes.iter().any(|plane| plane.samples().len() != samples) {
-        return Err(malformed("it has other samples than its header says"));
+        return Err(malformed("its samples differ from its header"));
     }
     let bits = u32::from(planes[0].bit_depth());
     let is_of_depth = (bits > 8) == (layout.depth == Depth::Sixteen) && (1..=16).contains(&bits);

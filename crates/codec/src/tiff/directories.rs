@@ -53,7 +53,7 @@ impl<'w> Directories<'w> {
         self.place(big, 0).iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Writes them from the offset `at` on, which is even. Another picture's follow, if there is one.
+    /// Writes them from the even offset `at` on. Another picture's follow, if there is one.
     ///
     /// Returns the offset after them.
     fn write(&mut self, out: &mut dyn Write, big: bool, at: u64, is_last: bool) -> io::Result<u64> {

@@ -250,7 +250,7 @@ fn inflate_rest(
         filled += written;
         passed += written as u64;
         if passed > most {
-            return Err(malformed("its deflate data go on behind its last row"));
+            return Err(malformed("its deflate data continue after its last row"));
         }
         if filled == buffer.len() {
             buffer.copy_within(filled - WINDOW.., 0);

@@ -46,7 +46,7 @@ fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
 pub(super) fn refuse_kinds(method: Method, colours: Colours, before_alpha: usize) -> Result<(), CodecError> {
     if before_alpha > 0 {
         return Err(CodecError::unsupported(
-            "a TIFF of such samples whose alpha is behind other channels",
+            "a TIFF of such samples whose alpha follows other channels",
             CHANNELS,
         ));
     }

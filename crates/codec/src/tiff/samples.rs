@@ -117,7 +117,7 @@ pub(super) fn colours(
         None if is_cmyk && directory.get(tags::INK_SET).is_some() => Ok((Colours::Cmyk, 4)),
         None if samples == 1 => Ok((Colours::Direct, 1)),
         None if samples == 3 => Ok((Colours::Direct, 3)),
-        None => Err(malformed("it does not say what its samples mean (no photometric interpretation)")),
+        None => Err(malformed("the meaning of its samples is not stated (no photometric interpretation)")),
     }
 }
 

@@ -193,7 +193,7 @@ mod tests {
             assert!(unpack(&packed, (1 << 20) - 1).is_err(), "{number}");
             assert!(unpack(&packed[..packed.len() / 2], 1 << 20).is_err(), "{number}");
         }
-        // Version, flags and size of a sample, and then the bytes of samples, of a block and of all.
+        // Version, flags, size of a sample, then the bytes of samples, of a block and of all.
         let head = |samples: u32, block: u32| {
             [&[2, 1, 1, 1][..], &samples.to_le_bytes(), &block.to_le_bytes(), &[20, 0, 0, 0]].concat()
         };
