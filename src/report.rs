@@ -197,7 +197,7 @@ fn add_figure(text: &mut String, picture: &ListedPicture, drawn: &Drawn, remarks
     }
     let _ = write!(
         text,
-        "</div>\n<input type=\"range\" min=\"0\" max=\"100\" value=\"50\" aria-label=\"{}: share shown before\">\n\
+        "</div>\n<input type=\"range\" min=\"0\" max=\"100\" value=\"50\" aria-label=\"{}: divider between before and after\">\n\
          <div class=\"sides\" aria-hidden=\"true\"><span>before</span><span>after</span></div>\n",
         Html(&short)
     );

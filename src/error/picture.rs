@@ -45,7 +45,7 @@ pub enum PictureError {
     #[error(transparent)]
     Publish(#[from] PublishError),
     /// It has fewer levels than bins were requested for its histogram.
-    #[error("its samples have only {levels} levels, which is fewer than {bins} bins; lower --bins")]
+    #[error("its samples have only {levels} levels, fewer than {bins} bins; lower --bins")]
     TooManyBins {
         /// Levels of its samples.
         levels: usize,

@@ -332,7 +332,7 @@ fn levels_that_do_not_fit_are_told() {
     place
         .run("histogram in --levels 4096 --bins 4097")
         .exits(1)
-        .says("its samples have only 4096 levels, which is fewer than 4097 bins");
+        .says("its samples have only 4096 levels, fewer than 4097 bins");
     place.file("wide.pgm", pgm(&natural(4096), 65_535));
     place.run("in --out done --levels auto --method match --reference wide.pgm").exits(0);
     place.file("in/a.pgm", pgm(&natural(4096), 4095));

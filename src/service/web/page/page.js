@@ -227,7 +227,7 @@ function cardOf(picture) {
     compare.append(image);
   }
   const slider = element('input', { type: 'range', min: 0, max: 100, value: 50 });
-  slider.setAttribute('aria-label', `${name}: share shown before`);
+  slider.setAttribute('aria-label', `${name}: divider between before and after`);
   slider.addEventListener('input', () => compare.style.setProperty('--at', `${slider.value}%`));
   const details = element('details', {}, element('summary', { textContent: 'Histograms and times' }));
   details.addEventListener('toggle', () => showDetails(details, picture, base), { once: true });
