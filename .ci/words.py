@@ -21,7 +21,7 @@ GROUPS = {
     "beside, behind": r"\b(besides?|behind)\b",
 }
 # The groups that are scarce on the pages.
-PAGE_GROUPS = ("told, tells, says", "none, nothing, nobody", "beside, behind")
+PAGE_GROUPS = ("what", "told, tells, says", "none, nothing, nobody", "beside, behind")
 # CONTRIBUTING.md has the terms to use instead.
 BANNED = (
     r"\b(is|are) none of\b",
