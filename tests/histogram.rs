@@ -151,8 +151,9 @@ fn csv_says_the_same_as_json_in_the_order_of_the_pictures() {
 fn sixteen_bits_have_up_to_65536_bins_and_eight_have_not() {
     let place = place();
     let ran = place.run("histogram in --format json --bins 65536");
-    ran.exits(1)
-        .says("failed: 4 x its samples have only 256 levels, fewer than 65536 bins; lower --bins: in/1-256.pam, ");
+    ran.exits(1).says(
+        "failed: 4 x its samples have only 256 levels, fewer than 65536 bins; lower --bins: in/1-256.pam, ",
+    );
     let sixteen: BTreeMap<_, _> =
         expected(65536).into_iter().filter(|(name, _)| name.contains("-65536")).collect();
     assert!(from_json(&ran) == sixteen);

@@ -165,7 +165,7 @@ fn service(service: &ServiceReport, answered: bool) -> String {
         return text + &format!(", no sign of life for {since}; {why}");
     }
     if !answered {
-        text.push_str(&format!(", does not answer here, and wrote this {since} ago"));
+        text.push_str(&format!(", without an answer here (last report {since} ago)"));
     }
     match &service.held {
         Some(why) => text.push_str(&format!(", waits: {}", Words(why))),
@@ -286,7 +286,7 @@ mod tests {
         let recent = ServiceReport { pid: 5, seconds_ago: 2, ..ServiceReport::default() };
         assert_eq!(
             service(&recent, false),
-            "process 5, does not answer here, and wrote this 2 s ago, running"
+            "process 5, without an answer here (last report 2 s ago), running"
         );
         let stopped = ServiceReport { pid: 5, seconds_ago: 3600, stopped: true, ..ServiceReport::default() };
         assert_eq!(service(&stopped, false), "process 5, stopped 60 min ago");
