@@ -85,7 +85,7 @@ fn epsg(name: &str) -> Option<u16> {
     code.rsplit([':', '/']).next()?.parse().ok()
 }
 
-/// Returns whether a code of EPSG is known to be of eastings and northings in metres, in this order.
+/// Returns whether a code of EPSG is known to be of metres east and north, in this order.
 ///
 /// UTM zones of WGS 84, ETRS89 and NAD83, and web Mercator. GML's axes of other systems may be in
 /// another order.
