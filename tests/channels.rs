@@ -20,6 +20,8 @@ const LENGTHS: u16 = 279;
 const PLANAR_CONFIGURATION: u16 = 284;
 const PREDICTOR: u16 = 317;
 const EXTRA_SAMPLES: u16 = 338;
+/// A value of PhotometricInterpretation.
+const RGB: u32 = 2;
 
 /// The samples of a channel of a page, in 16 bits whatever the file has.
 type Channel = Vec<u16>;
@@ -60,6 +62,11 @@ impl Form {
 
     /// A TIFF of pages of these channels, with a description of the first.
     fn file(self, pages: &[Vec<Channel>], description: &str) -> Vec<u8> {
+        self.file_called(pages, description, 1)
+    }
+
+    /// The same with this photometric interpretation.
+    fn file_called(self, pages: &[Vec<Channel>], description: &str, photometric: u32) -> Vec<u8> {
         let mut file = b"II*\0\0\0\0\0".to_vec();
         let mut link = 4;
         for (number, channels) in pages.iter().enumerate() {
@@ -77,14 +84,16 @@ impl Form {
                 (257, 4, vec![HEIGHT as u32]),
                 (258, 3, vec![8 * self.bytes as u32; count]),
                 (259, 3, vec![self.storage.number()]),
-                (262, 3, vec![1]),
+                (262, 3, vec![photometric]),
                 (OFFSETS, 4, offsets),
                 (277, 3, vec![count as u32]),
                 (278, 4, vec![5]),
                 (LENGTHS, 4, packed.iter().map(|strip| strip.len() as u32).collect()),
                 (PLANAR_CONFIGURATION, 3, vec![if self.planar { 2 } else { 1 }]),
             ];
-            if count > 1 {
+            if photometric == RGB && count == 4 {
+                tags.push((EXTRA_SAMPLES, 3, vec![2]));
+            } else if photometric != RGB && count > 1 {
                 tags.push((EXTRA_SAMPLES, 3, vec![0; count - 1]));
             }
             if number == 0 && !description.is_empty() {
@@ -364,6 +373,58 @@ fn a_channel_of_a_stack_has_one_table_over_all_slices_and_times() {
             }
         }
     }
+}
+
+#[test]
+fn planes_that_are_called_rgb_are_times_slices_or_channels_where_the_description_says_so() {
+    let place = Place::new();
+    let form = Form { planar: true, bytes: 2, storage: Storage::Stored };
+    for (number, (axes, shape, pages, planes)) in [
+        ("TYX", "4, 23, 37", 1, 4),
+        ("ZYX", "3, 23, 37", 1, 3),
+        ("CYX", "3, 23, 37", 1, 3),
+        ("TZYX", "2, 4, 23, 37", 2, 4),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let channels: Vec<_> = (0..pages * planes).map(|number| channel(number, 9000)).collect();
+        let by_page: Vec<_> = channels.chunks(planes).map(<[Channel]>::to_vec).collect();
+        let description = format!("{{\"shape\": [{shape}], \"axes\": \"{axes}\"}}");
+        place.file(format!("in/{number}.tif"), form.file_called(&by_page, &description, RGB));
+        let alone: Vec<_> = channels.iter().map(|channel| vec![channel.clone()]).collect();
+        place.file(format!("pages/{number}.tif"), form.file(&alone, &description));
+        for (run, flags) in ["--together page", "--together channel", "--together file"].iter().enumerate() {
+            let found = |folder: &str| {
+                place.run(&format!("{folder}/{number}.tif --out {folder}{run} {flags}")).exits(0);
+                read(&place.path(format!("{folder}{run}/{number}.tif")))
+            };
+            let (found, expected) = (found("in"), found("pages"));
+            let expected = expected.into_iter().flat_map(|page| page.channels);
+            assert!(found.iter().flat_map(|page| page.channels.clone()).eq(expected), "{axes} {flags}");
+            assert!(found.iter().all(|page| page.numbers(262) == [1]), "{axes} {flags}");
+            let text = description.bytes().map(u32::from).chain([0]);
+            assert!(found[0].numbers(DESCRIPTION).iter().copied().eq(text), "{axes} {flags}");
+        }
+        if axes.contains('Z') {
+            for folder in ["in", "pages"] {
+                place
+                    .run(&format!("{folder}/{number}.tif --out {folder}-3d --method clahe --tiles 2x2x2"))
+                    .exits(0);
+            }
+            let [of_planes, of_pages] = ["in", "pages"].map(|folder| {
+                let pages = read(&place.path(format!("{folder}-3d/{number}.tif")));
+                pages.into_iter().flat_map(|page| page.channels).collect::<Vec<_>>()
+            });
+            assert!(of_planes == of_pages, "{axes}");
+        }
+    }
+    // Samples of colours are colours.
+    let colours = (0..3).map(|number| channel(number, 9000)).collect::<Vec<_>>();
+    let description = "{\"shape\": [3, 23, 37], \"axes\": \"SYX\"}";
+    place.file("rgb.tif", form.file_called(&[colours], description, RGB));
+    place.run("rgb.tif --out out.tif").exits(0);
+    assert_eq!(read(&place.path("out.tif"))[0].numbers(262), [RGB]);
 }
 
 #[test]

@@ -57,6 +57,7 @@ mod overviews;
 mod packed;
 mod pages;
 mod parts;
+mod planes;
 mod predictor;
 mod press;
 mod pyramid;

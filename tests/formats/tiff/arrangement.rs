@@ -54,6 +54,19 @@ fn descriptions_of_the_arrangement_are_left_out_where_it_changes() {
 }
 
 #[test]
+fn samples_that_bio_formats_counts_as_pictures_are_colours() {
+    const COUNTS: &str = "ImageJ=\nhyperstack=true\nimages=3\nchannels=3\nslices=1\nframes=1\n";
+    for rows_a_strip in [1, HEIGHT] {
+        let rgb = Form { channels: 3, rows_a_strip, ..PLAIN };
+        assert!(is_kept(rgb, false, COUNTS, &TARGET));
+        let text = format!("{COUNTS}unit=um\n");
+        let gray = output(rgb, false, &text, &GRAY);
+        assert!(contains(&gray, b"ImageJ=\nunit=um\n") && !contains(&gray, b"images="));
+    }
+    assert!(is_kept(Form { channels: 3, ..PLAIN }, true, COUNTS, &TARGET));
+}
+
+#[test]
 fn ome_of_a_picture_that_becomes_gray_says_so() {
     let ome = |samples: u32| {
         format!(

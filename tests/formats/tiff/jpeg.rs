@@ -82,6 +82,26 @@ fn components_of_rgb_are_not_converted() {
 }
 
 #[test]
+fn old_style_jpegs_are_ycbcr_even_if_they_say_rgb() {
+    let whole = jpeg(3, WIDTH, &waves(3, WIDTH, HEIGHT));
+    let file = |change: &dyn Fn(&mut Tags)| {
+        compressed(Form { channels: 3, ..PLAIN }, std::slice::from_ref(&whole), |tags| {
+            first(259, |_| 6)(tags);
+            let start = tags.iter().find(|(tag, _)| *tag == super::OFFSETS).unwrap().1.clone();
+            tags.push((513, start));
+            change(tags);
+        })
+    };
+    let expected = shown(&whole, false);
+    for photometric in [2, 6] {
+        assert!(decoded(&file(&first(262, |_| photometric))).unwrap() == expected, "{photometric}");
+    }
+    // Without photometric interpretation, bits and number of samples.
+    let untold = file(&|tags| tags.retain(|(tag, _)| ![258, 262, 277].contains(tag)));
+    assert!(decoded(&untold).unwrap() == expected);
+}
+
+#[test]
 fn jpegs_may_have_tables_in_common() {
     let whole = jpeg(1, WIDTH, &waves(1, WIDTH, HEIGHT));
     let (segments, data) = segments(&whole);

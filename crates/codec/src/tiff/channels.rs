@@ -48,6 +48,12 @@ impl Channels {
         Ok(channels)
     }
 
+    /// Returns the channels of a page whose planes are no colours, by its description.
+    pub(super) fn of_planes(count: usize) -> Result<Self, CodecError> {
+        pages::check_count(count as u64)?;
+        Ok(Self { count, planar: true })
+    }
+
     /// Returns the distance in samples between two of the same channel.
     pub(super) const fn stride(self) -> usize {
         if self.planar { 1 } else { self.count }

@@ -126,7 +126,13 @@ fn of_imagej(description: &[u8], pages: u64) -> Order {
         };
         (dimension, imagej::number(description, name).unwrap_or(1).max(1))
     });
-    match Order::of_grid(sizes.collect(), pages) {
+    let mut sizes: Vec<_> = sizes.collect();
+    let others = sizes.iter().filter(|(dimension, _)| *dimension != Dimension::Channel);
+    if others.fold(1, |product: u64, (_, size)| product.saturating_mul(*size)) == pages {
+        // The channels, if there are several, are samples of a page, as Bio-Formats counts them.
+        sizes.retain(|(dimension, _)| *dimension != Dimension::Channel);
+    }
+    match Order::of_grid(sizes, pages) {
         // ImageJ itself ignores numbers that do not fit.
         Order::Unknown => Order::OneChannel,
         order => order,
@@ -363,6 +369,7 @@ mod tests {
         assert_eq!(channels(&of("order=tcz\n"), 12), told([0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]));
         assert_eq!(channels(&of(""), 5), told([0; 5]), "the numbers do not fit");
         assert_eq!(channels("ImageJ=1.53\nimages=3\nslices=3\n\0", 3), told([0; 3]));
+        assert_eq!(channels(&of(""), 6), told([0; 6]), "the channels are samples of a page");
     }
 
     #[test]
@@ -435,6 +442,7 @@ mod tests {
         for (text, expected) in [
             ("ImageJ=1.53\nimages=4\nchannels=2\nslices=2\n\0".to_owned(), &interleaved),
             ("ImageJ=1.53\nimages=4\nslices=2\nframes=2\0".to_owned(), &apart),
+            ("ImageJ=\nimages=12\nchannels=3\nslices=2\nframes=2\n\0".to_owned(), &apart),
             ("{\"shape\": [2, 2, 5, 4], \"axes\": \"CZYX\"}".to_owned(), &apart),
             ("{\"shape\": [2, 2, 5, 4], \"axes\": \"ZTYX\"}".to_owned(), &interleaved),
             ("{\"shape\": [2, 2, 5, 4], \"axes\": \"QZYX\"}".to_owned(), &apart),

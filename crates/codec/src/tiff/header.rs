@@ -8,7 +8,7 @@ use super::method::{Method, OLD_JPEG};
 use super::refused::{refuse_depths, refuse_kinds};
 use super::samples::{
     Colours, Predictor, behind, bits, colours, is_palette_of_levels, is_palette_of_one_colour, kind,
-    predictor, subsampling,
+    predictor, samples, subsampling,
 };
 use super::values::{self, FirstPage};
 use super::{malformed, tags, unsupported};
@@ -86,15 +86,22 @@ impl Header {
         else {
             return Err(malformed("it has no width or height"));
         };
-        let samples = directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) as usize;
+        let samples = samples(directory);
         let bits = bits(directory, samples)?;
         let kind = kind(directory, bits, samples)?;
         let compression = directory.number(tags::COMPRESSION);
         let method = Method::new(compression.unwrap_or(1), directory.number(tags::FAX_OPTIONS).unwrap_or(0))?;
         let has_display_colours = is_palette_of_levels(directory)
             && (first.is_imagejs || first.is_ome && is_palette_of_one_colour(directory));
-        let (colours, colour_samples) = colours(directory, method, samples, has_display_colours)?;
-        let channels = Channels::of(directory, samples, (colours, colour_samples), method)?;
+        let planes = first.planes(directory, samples);
+        let (colours, colour_samples) = match planes {
+            Some(_) if directory.number(tags::PHOTOMETRIC) == Some(tags::RGB.into()) => (Colours::Direct, 1),
+            _ => colours(directory, method, samples, has_display_colours)?,
+        };
+        let channels = match planes {
+            Some(_) if colours.are_of_light() => Channels::of_planes(samples)?,
+            _ => Channels::of(directory, samples, (colours, colour_samples), method)?,
+        };
         refuse_depths((bits, samples), method, directory)?;
         let samples = if channels == Channels::ONE { samples } else { 1 };
         let (alpha, others, before_alpha) = behind(directory, samples, (colours, colour_samples))?;

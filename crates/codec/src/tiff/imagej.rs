@@ -18,11 +18,13 @@ const TEXTS: [[u8; 4]; 3] = [*b"info", *b"labl", *b"prop"];
 
 /// Returns a description without the lines that have become false, if it is ImageJ's.
 ///
-/// These are the lines about levels, and those about other pictures if this one `leaves` them.
-pub(super) fn description(text: Vec<u8>, leaves: bool) -> Vec<u8> {
+/// These are the lines about levels, and those about pictures if this one `leaves` the others, or
+/// if they count samples of a pixel whose number changes.
+pub(super) fn description(text: Vec<u8>, leaves: bool, (before, after): (usize, usize)) -> Vec<u8> {
     if !is_description(&text) {
         return text;
     }
+    let leaves = leaves || before != after && counts_samples(&text, before as u64);
     // The zero that ends the text is not part of its last line.
     let (text, end) = text.split_at(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
     let lines = text
@@ -39,6 +41,13 @@ pub(super) fn is_description(text: &[u8]) -> bool {
 /// Returns the number of pictures that ImageJ's description states.
 pub(super) fn images(text: &[u8]) -> Option<u64> {
     if is_description(text) { number(text, "images") } else { None }
+}
+
+/// Returns whether ImageJ's description counts the samples of a pixel as channels, and as pictures.
+///
+/// Bio-Formats writes such ones, of colours too.
+pub(super) fn counts_samples(text: &[u8], samples: u64) -> bool {
+    samples > 1 && is_description(text) && number(text, "channels") == Some(samples)
 }
 
 /// Returns a number that ImageJ's description states.
@@ -157,9 +166,19 @@ mod tests {
     fn lines_about_levels_go_only_from_imagejs_description() {
         let text =
             b"ImageJ=1.53\nunit=um\ncf=0\nc0=1.5\nc12=2\nvunit=OD\nchannels=1\nmin=100.0\nmax=4000.0\n\0";
-        assert_eq!(description(text.to_vec(), false), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
-        assert_eq!(description(text.to_vec(), true), b"ImageJ=1.53\nunit=um\n\0");
-        assert_eq!(description(text[1..].to_vec(), true), &text[1..]);
-        assert_eq!(description(b"ImageJ=1\nmax=4\0".to_vec(), false), b"ImageJ=1\n\0");
+        assert_eq!(description(text.to_vec(), false, (1, 1)), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
+        assert_eq!(description(text.to_vec(), true, (1, 1)), b"ImageJ=1.53\nunit=um\n\0");
+        assert_eq!(description(text[1..].to_vec(), true, (1, 1)), &text[1..]);
+        assert_eq!(description(b"ImageJ=1\nmax=4\0".to_vec(), false, (1, 1)), b"ImageJ=1\n\0");
+    }
+
+    #[test]
+    fn counts_of_pictures_go_if_they_count_samples_whose_number_changes() {
+        let text = b"ImageJ=\nimages=3\nchannels=3\nslices=1\nunit=um\n\0";
+        for (samples, expected) in
+            [((3, 3), &text[..]), ((4, 1), &text[..]), ((3, 1), b"ImageJ=\nunit=um\n\0")]
+        {
+            assert_eq!(description(text.to_vec(), false, samples), expected, "{samples:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::super::CodecError;
 use super::super::ifd::Directory;
 use super::header::Header;
-use super::{io_error, malformed, tags};
+use super::{io_error, malformed, samples, tags};
 use crate::jpeg::Embedded;
 use crate::reader::{Reader, resize};
 
@@ -34,7 +34,7 @@ impl<'a> Jpegs<'a> {
             rows: rows.min(MAX_ROWS).next_multiple_of(16),
             bits: header.bits,
             components: if header.planar { 1 } else { header.samples * header.channels.stride() },
-            ycbcr: directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR),
+            ycbcr: samples::is_ycbcr(directory),
         };
         Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), stream }
     }

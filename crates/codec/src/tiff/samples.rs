@@ -3,7 +3,7 @@
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, EACH_CHANNEL, SCALE, TO_RGB};
 use super::super::ifd::{Directory, Numbers};
-use super::method::Method;
+use super::method::{Method, OLD_JPEG};
 use super::{malformed, tags, unsupported};
 use crate::mapped::{Alpha, Kind};
 use equalize::Depth;
@@ -44,9 +44,34 @@ pub(super) enum Predictor {
     Float,
 }
 
+/// Returns whether the picture is an old-style JPEG.
+fn is_old_jpeg(directory: &Directory) -> bool {
+    directory.number(tags::COMPRESSION) == Some(OLD_JPEG)
+}
+
+/// Returns the number of samples of a pixel. Old-style JPEGs need not state it.
+pub(super) fn samples(directory: &Directory) -> usize {
+    let is_of_colours = matches!(directory.number(tags::PHOTOMETRIC), None | Some(2 | tags::YCBCR));
+    let untold = if is_old_jpeg(directory) && is_of_colours { 3 } else { 1 };
+    directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(untold) as usize
+}
+
+/// Returns whether the components of JPEGs are Y, Cb and Cr.
+///
+/// Those of old-style ones are if the tag says RGB or is missing, as libtiff has it.
+pub(super) fn is_ycbcr(directory: &Directory) -> bool {
+    match directory.number(tags::PHOTOMETRIC) {
+        Some(tags::YCBCR) => true,
+        None | Some(2) => is_old_jpeg(directory) && samples(directory) == 3,
+        Some(_) => false,
+    }
+}
+
 /// Returns the bits of a sample. Some writers state them of more samples than a pixel has.
 pub(super) fn bits(directory: &Directory, samples: usize) -> Result<u32, CodecError> {
-    let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else { return Ok(1) };
+    let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else {
+        return Ok(if is_old_jpeg(directory) { 8 } else { 1 });
+    };
     let mut all = all.iter().take(samples.max(1));
     match all.next() {
         Some(bits @ (1..=16 | 24 | 32 | 64)) if all.all(|other| other == bits) => Ok(bits as u32),

@@ -17,6 +17,7 @@ use super::dimensions::{Coordinates, Order};
 use super::header::Header;
 use super::method::Method;
 use super::pages::Pictures;
+use super::planes::Planes;
 use super::pyramid::DESCRIBED;
 use super::values::FirstPage;
 use super::writer::Writer;
@@ -100,8 +101,11 @@ pub(crate) struct Stack {
     joined: u64,
     /// The channels of each directory that are not colours.
     channels: Channels,
-    /// The channels of the pages, by the first directory.
+    /// The places of the pages, by the first directory.
     order: Order,
+    /// The pages of the file that have one place in the order, each a channel: the samples of a
+    /// page, unless these are slices or times.
+    samples: usize,
     big: bool,
     /// The bytes of the first directory.
     directory_bytes: u64,
@@ -118,8 +122,9 @@ impl Stack {
         directory: &mut Directory,
         Pictures { places, numbers, .. }: Pictures,
     ) -> Result<Option<Self>, CodecError> {
-        let told = if places.len() == 1 { told_pictures(directory) } else { 1 };
         let channels = header.channels;
+        let are_pages = first_page.planes(directory, channels.count) == Some(Planes::Pages);
+        let told = if places.len() == 1 { told_pictures(directory, are_pages) } else { 1 };
         if told > 1 && channels != Channels::ONE {
             let what = format!("a TIFF of {told} pictures of {} channels in one page", channels.count);
             return Err(CodecError::unsupported(what, EACH_CHANNEL));
@@ -138,8 +143,23 @@ impl Stack {
         if pages == 1 && channels == Channels::ONE {
             return Ok(None);
         }
-        let order = Order::new(description, &numbers, pages, channels.count);
-        Ok(Some(Self { directories: places, joined, channels, order, big, directory_bytes, first_page }))
+        let samples = if are_pages { 1 } else { channels.count };
+        let planes = (channels.count / samples) as u64;
+        let numbers: Vec<usize> = numbers
+            .into_iter()
+            .flat_map(|number| (0..planes as usize).map(move |plane| number * planes as usize + plane))
+            .collect();
+        let order = Order::new(description, &numbers, pages * planes, samples);
+        Ok(Some(Self {
+            directories: places,
+            joined,
+            channels,
+            order,
+            samples,
+            big,
+            directory_bytes,
+            first_page,
+        }))
     }
 
     /// Returns the number of pages.
@@ -149,20 +169,20 @@ impl Stack {
 
     /// Returns the channel of a page; `None` if it is not known.
     pub(crate) fn channel(&self, index: usize) -> Option<usize> {
-        let count = self.channels.count;
+        let count = self.samples;
         let of_directory = self.order.channel(index / count)? as usize;
         Some(of_directory * count + index % count)
     }
 
     /// Returns the channel of a page that is one of several samples of a page in the file.
     pub(crate) fn sample_channel(&self, index: usize) -> Option<u16> {
-        let count = self.channels.count;
+        let count = self.samples;
         (count > 1).then(|| u16::try_from(index % count).ok()).flatten()
     }
 
     /// Returns the volumes that the pages are slices of.
     pub(crate) fn volumes(&self) -> Result<Volumes, NoVolumes> {
-        let count = self.channels.count;
+        let count = self.samples;
         let pages = (0..self.count()).map(|page| Some((self.order.coordinates(page / count)?, page % count)));
         let pages: Vec<_> = pages.collect::<Option<_>>().ok_or(NoVolumes::Untold)?;
         let volumes = Volumes::new(pages.iter().map(|(told, channel)| ((told.volume, channel), told.slice)))?;
@@ -250,10 +270,16 @@ fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
 
 /// Returns the number of pictures in the description of a single directory, or 1.
 ///
-/// ImageJ and tifffile store large stacks that way.
-fn told_pictures(directory: &Directory) -> u64 {
+/// ImageJ and tifffile store large stacks that way. `are_pages` says that the samples of a pixel
+/// are of several pictures.
+fn told_pictures(directory: &Directory, are_pages: bool) -> u64 {
     let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
-    let told = imagej::images(description).or_else(|| {
+    let told = imagej::images(description).map(|images| {
+        let samples = directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1).max(1);
+        let are_counted = are_pages || imagej::counts_samples(description, samples);
+        if are_counted { images / samples } else { images }
+    });
+    let told = told.or_else(|| {
         let series = arrangement::series(description).filter(|series| series.truncated)?;
         let page = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL];
         let samples = product(&page.map(|tag| directory.number(tag).unwrap_or(1))).max(1);

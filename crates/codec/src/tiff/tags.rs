@@ -212,7 +212,9 @@ pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> 
 fn corrected(tag: u16, value: Value, change: Change) -> Option<Value> {
     let Value::Data { kind, bytes } = value else { return Some(value) };
     let bytes = match tag {
-        DESCRIPTION => arrangement::description(imagej::description(bytes, change.leaves), change)?,
+        DESCRIPTION => {
+            arrangement::description(imagej::description(bytes, change.leaves, change.samples), change)?
+        }
         GDAL_METADATA => gdal::metadata(bytes),
         _ => bytes,
     };

@@ -4,6 +4,7 @@
 //! and hold for all.
 
 use super::super::ifd::{Directory, Numbers};
+use super::planes::{self, Planes};
 use super::{arrangement, gdal, imagej, tags};
 use crate::mapped::Kind;
 use crate::stated::{Place, Stated};
@@ -15,6 +16,9 @@ pub(super) struct FirstPage {
     pub(super) is_imagejs: bool,
     /// Whether the file is an OME-TIFF, whose palettes may be colours of channels.
     pub(super) is_ome: bool,
+    /// What the planes of a page are, and their number, where the description says that they are no
+    /// colours.
+    planes: Option<(Planes, usize)>,
     /// The highest level of unsigned samples.
     top: Option<u64>,
     /// The no-data value.
@@ -28,9 +32,18 @@ impl FirstPage {
         Self {
             is_imagejs: imagej::is_description(description),
             is_ome: arrangement::is_ome(description),
+            planes: planes::told(directory),
             top: top(directory, top_of_ome(description)),
             no_data: own_no_data(directory),
         }
+    }
+
+    /// Returns what the planes of a page are, of this one with so many `samples` a pixel.
+    ///
+    /// `None` if they may be colours.
+    pub(super) fn planes(&self, directory: &Directory, samples: usize) -> Option<Planes> {
+        let has_planes = directory.number(tags::PLANAR_CONFIGURATION) == Some(2);
+        self.planes.filter(|&(_, count)| has_planes && count == samples).map(|(planes, _)| planes)
     }
 }
 
