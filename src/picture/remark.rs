@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use codec::{BytesBehind, Range, Remark as Codec};
+use codec::{BytesBehind, FillValue, Range, Remark as Codec};
 use serde::Serialize;
 use tracing::{debug, info};
 
@@ -53,10 +53,30 @@ pub(crate) fn recommended(range: Range) -> String {
     format!("--range {range} (about percentiles 0.1 to 99.9) gives them all levels")
 }
 
+/// Returns the words for a fill value.
+fn values(fill: FillValue) -> String {
+    if fill.value().is_some() { format!("one value, {fill},") } else { "one or two values".to_owned() }
+}
+
+/// Returns the advice to name a fill value.
+fn no_data(fill: FillValue) -> String {
+    match fill.value() {
+        Some(_) => format!("--no-data={fill} leaves it out if it stands for no data"),
+        None => "--no-data leaves one out that stands for no data".to_owned(),
+    }
+}
+
 impl Remark {
     /// Returns the remark about one picture.
     pub(crate) fn of_one(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
+            Self::Codec(Codec::FillValue(fill)) => {
+                return Cow::Owned(format!(
+                    "{} far outside the range of all others, which share few levels; {}",
+                    values(fill),
+                    no_data(fill)
+                ));
+            }
             Self::Codec(Codec::FewerColours(error)) => {
                 return format!(
                     "reduced to 256 colours a frame, the limit of GIF; colours differ by {error}"
@@ -138,6 +158,9 @@ impl Remark {
             (Self::Codec(Codec::WithoutBytes(one)), Self::Codec(Codec::WithoutBytes(other))) => {
                 Some(Codec::WithoutBytes(one.max(other)).into())
             }
+            (Self::Codec(Codec::FillValue(one)), Self::Codec(Codec::FillValue(other))) => {
+                Some(Codec::FillValue(if one == other { one } else { FillValue::SEVERAL }).into())
+            }
             _ => None,
         }
     }
@@ -152,7 +175,7 @@ impl Remark {
 
     /// Returns whether it recommends a range of values.
     pub(crate) const fn recommends_range(self) -> bool {
-        matches!(self, Self::Codec(Codec::StretchedRange))
+        matches!(self, Self::Codec(Codec::StretchedRange | Codec::FillValue(_)))
     }
 
     /// Returns whether to name its pictures. The settings that a user wrote for a folder are no
@@ -271,6 +294,13 @@ impl Remark {
             }
             Self::Codec(Codec::UnusedWindow) => {
                 format!("{count} picture{plural}: --window has no effect on formats other than DICOM")
+            }
+            Self::Codec(Codec::FillValue(fill)) => {
+                format!(
+                    "{count} picture{plural}: {} far outside the range of all others, which share few levels; {}",
+                    values(fill),
+                    no_data(fill)
+                )
             }
             Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),
             Self::Codec(Codec::NowLossless) => {

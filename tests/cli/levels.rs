@@ -140,6 +140,35 @@ fn a_few_values_that_stretch_the_range_of_floats_are_told_with_a_range_that_mend
 }
 
 #[test]
+fn a_fill_value_that_no_tag_names_is_told_with_what_leaves_it_out() {
+    let place = Place::new();
+    let floats = |side: usize, others: usize| {
+        let spread = (0..others).map(|at| 10.0 + 4.0 * at as f32 / others as f32);
+        let samples = spread.chain((others..side * side).map(|_| f32::MIN));
+        let samples: Vec<u8> = samples.flat_map(f32::to_le_bytes).collect();
+        [format!("Pf\n{side} {side}\n-1.0\n").as_bytes(), &samples].concat()
+    };
+    place.file("in/half.pfm", floats(64, 64 * 32));
+    place.file("in/nearly-all.pfm", floats(300, 90));
+    let advice = "far outside the range of all others, which so have few levels; --no-data=-3.4028234663852886e38 leaves it out if it stands for no data; --range 10..14 (about";
+    let ran = place.run("in --out done");
+    ran.exits(0).says(&format!("Note: 2 pictures with one value, -3.4028234663852886e38, {advice}"));
+    let json = place.run("in --out json --json --quiet").exits(0).json();
+    assert_eq!(json["remarks"], serde_json::json!({ "fill-value": 2 }));
+    let levels = |folder: &str| {
+        let file = place.read(format!("{folder}/half.pfm"));
+        let samples = &file[file.len() - 4 * 64 * 64..];
+        samples.chunks_exact(4).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert!(levels("done") < 10, "{}", levels("done"));
+    for (out, flags) in [("ranged", "--range 10..14"), ("named", "--no-data=-3.4028234663852886e38")] {
+        let ran = place.run(&format!("in --out {out} {flags}"));
+        assert!(!ran.exits(0).stderr().contains("Note:"), "{}", ran.stderr());
+        assert!(levels(out) > 1000, "{}", levels(out));
+    }
+}
+
+#[test]
 fn what_becomes_levels_in_another_format_is_told() {
     let place = Place::new();
     place.file("a.pfm", pfm([-2.0, 0.0, 1.0, 6.0, 7.0]));

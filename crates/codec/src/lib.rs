@@ -70,6 +70,7 @@ mod depth;
 mod dicom;
 mod elements;
 mod error;
+mod fill_value;
 mod foreign;
 mod format;
 mod gif;
@@ -121,6 +122,7 @@ pub use budget::{Budget, Unbounded};
 pub use codestream::{BlockCoder, Codestream, CodestreamDecoder};
 pub use cores::{Core, Cores};
 pub use error::{CodecError, Limit, MemoryNeeds};
+pub use fill_value::FillValue;
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
 pub use gif::QuantizationError;
@@ -303,12 +305,13 @@ impl Decoded {
         self.mapped.as_ref().is_some_and(|mapped| mapped.spread.has_own_range)
     }
 
-    /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile.
+    /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile, or
+    /// but one.
     ///
-    /// Only if these few stretch the range that levels are spread over to more than six times as
+    /// Only if these stretch the range that levels are spread over to more than six times as
     /// much.
     pub fn inner_range(&self) -> Option<Range> {
-        self.mapped.as_ref()?.spread.inner_range
+        Some(self.mapped.as_ref()?.spread.inner_range?.range)
     }
 
     /// Returns slope and intercept from samples to values, if levels stand for stored samples.

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::fill_value::FillValue;
 use super::mapped::Mapped;
 use super::metadata::Georeference;
 use super::tiff::exif_has_resolution;
@@ -71,6 +72,9 @@ pub enum Remark {
     /// Unknown bytes after the end of a JPEG were left out.
     #[serde(untagged)]
     WithoutBytes(BytesBehind),
+    /// A value that may stand for no data stretches the range, and leaves others few levels.
+    #[serde(untagged)]
+    FillValue(FillValue),
 }
 
 /// The number of bytes after the end of a picture.
@@ -151,7 +155,8 @@ impl Decoded {
         let range = range.then_some(Remark::UnusedRange);
         let window = is_other && target.window.as_ref().is_some_and(|window| *window != Window::Own);
         let window = window.then_some(Remark::UnusedWindow);
-        let stretched = self.inner_range().map(|_| Remark::StretchedRange);
+        let inner_range = self.mapped.as_ref().and_then(|mapped| mapped.spread.inner_range);
+        let stretched = inner_range.map(|inner| inner.fill.map_or(Remark::StretchedRange, Remark::FillValue));
         of_its_kind
             .into_iter()
             .chain([without, nowhere, place, levels, rgb, fewer, invisible, stretched, range, window])

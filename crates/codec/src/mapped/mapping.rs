@@ -17,6 +17,11 @@ impl Default for Extremes {
 }
 
 impl Extremes {
+    /// Returns the least and the greatest value; infinities without values.
+    pub(super) const fn ends(self) -> (f64, f64) {
+        (self.least, self.greatest)
+    }
+
     /// Returns their distance.
     pub(super) fn width(self) -> f64 {
         self.greatest - self.least

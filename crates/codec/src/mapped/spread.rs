@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::form::Form;
 use super::mapping::Mapping;
+use super::survey::InnerRange;
 use super::to_levels::survey;
 use super::{Rows, helpers};
 use crate::cores::Cores;
@@ -15,8 +16,8 @@ pub(crate) struct Spread {
     pub(super) mapping: Mapping,
     /// Whether it is over the picture's own range.
     pub(crate) has_own_range: bool,
-    /// The range of all values but a few, if these few stretch the picture's own range.
-    pub(crate) inner_range: Option<Range>,
+    /// The range of nearly all values, if the others stretch the picture's own range.
+    pub(crate) inner_range: Option<InnerRange>,
 }
 
 impl Spread {
@@ -39,9 +40,17 @@ impl Spread {
             (None, None) => {
                 let alone = Cores::none();
                 let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);
-                let survey = survey(rows, form, &form.layout(width, height), cores)?;
-                let mapping = Mapping::of_extremes(top, survey.extremes);
-                Self { mapping, has_own_range: true, inner_range: survey.inner_range() }
+                let layout = form.layout(width, height);
+                let values = survey(rows, form, &layout, None, cores)?;
+                let mapping = Mapping::of_extremes(top, values.extremes);
+                let inner_range = match values.common_value() {
+                    Some(fill) => {
+                        let others = survey(rows, form, &layout, Some(fill), cores)?;
+                        values.range_beside(fill, others.extremes)
+                    }
+                    None => values.inner_range(),
+                };
+                Self { mapping, has_own_range: true, inner_range }
             }
         })
     }

@@ -73,22 +73,25 @@ impl<T: Default> Tool<T> {
 }
 
 /// Returns the survey of the values of all rows.
+///
+/// If it is `without` a value, it only has the extremes.
 pub(super) fn survey<R: Rows>(
     rows: &R,
     form: &Form,
     layout: &Layout,
+    without: Option<f64>,
     cores: &Cores,
 ) -> Result<Survey, CodecError> {
     let (height, at_once) = (layout.height as usize, rows.at_once());
     let row = layout.width as usize * form.pixel_bytes();
-    let (mut all, step) = (Survey::default(), survey::step(form, layout));
+    let (mut all, step) = (Survey::default(), survey::step(form, layout).filter(|_| without.is_none()));
     cores.in_order(
         0..height.div_ceil(at_once),
         Tool::new,
         |tool, band| {
             let first = band * at_once;
             tool.outcome = tool.read(rows, first, at_once.min(height - first), row);
-            tool.survey = Survey::of_rows(form, &tool.rows, step);
+            tool.survey = Survey::of_rows(form, &tool.rows, step, without);
         },
         |tool| {
             all.join(mem::take(&mut tool.survey));
