@@ -121,7 +121,18 @@ fn tiff_stating(
     texts: impl Fn(usize) -> Vec<Text>,
     of_first: &[(u16, u32)],
 ) -> Vec<u8> {
-    let mut file = b"II*\0\0\0\0\0".to_vec();
+    tiff_behind(&[], pages, storage, texts, of_first)
+}
+
+/// The same with these bytes behind the header.
+fn tiff_behind(
+    before: &[u8],
+    pages: &[Page],
+    storage: Storage,
+    texts: impl Fn(usize) -> Vec<Text>,
+    of_first: &[(u16, u32)],
+) -> Vec<u8> {
+    let mut file = [b"II*\0\0\0\0\0", before].concat();
     let mut link = 4;
     for (number, page) in pages.iter().enumerate() {
         let packed = storage.packed(&page.bytes());
@@ -314,6 +325,52 @@ fn pages_that_only_the_description_tells_of_are_written_back_the_same_way() {
 /// Returns the bytes of the last page, equalized.
 fn last_bytes(pages: &[Page]) -> Vec<u8> {
     pages.last().unwrap().equalized().iter().flat_map(|sample| sample.to_le_bytes()).collect()
+}
+
+/// Returns the offsets of a file's directories.
+fn directories(file: &[u8]) -> Vec<u32> {
+    let number = |at: usize| u32::from_le_bytes(*file[at..].first_chunk().unwrap());
+    let next = |&at: &u32| {
+        let entries = usize::from(u16::from_le_bytes(*file[at as usize..].first_chunk().unwrap()));
+        Some(number(at as usize + 2 + 12 * entries)).filter(|&next| next > 0)
+    };
+    std::iter::successors(Some(number(4)), next).collect()
+}
+
+#[test]
+fn micro_managers_metadata_behind_the_header_stay_with_a_stack_and_leave_with_a_page() {
+    const SUMMARY: &[u8] = b"{\"Channels\":1}";
+    let place = Place::new();
+    let pages = some(3);
+    let before = |directories: &[u32]| {
+        let index = 40 + SUMMARY.len() as u32;
+        let table = [54_773_648, index, 483_765_892, 0, 99_384_722, 0, 2_355_492, SUMMARY.len() as u32];
+        let entries = directories.iter().zip(0..).flat_map(|(&at, slice)| [0, slice, 0, 0, at]);
+        let index: Vec<u32> = [3_453_623, directories.len() as u32].into_iter().chain(entries).collect();
+        let bytes =
+            |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        [bytes(&table), SUMMARY.to_vec(), bytes(&index)].concat()
+    };
+    let of_page = |number: usize| vec![(51_123, format!("{{\"Slice\": {number}}}"))];
+    for storage in ALL {
+        let file = |before: &[u8]| tiff_behind(before, &pages, storage, of_page, &[]);
+        place.file("in/a.tif", file(&before(&directories(&file(&before(&[0; 3]))))));
+        let ran = place.run(&format!("in --out {storage:?}"));
+        assert!(!ran.exits(0).stderr().contains("Note:"), "{}", ran.stderr());
+        let written = place.read(format!("{storage:?}/a.tif"));
+        assert!(written[8..].starts_with(&before(&directories(&written))), "{storage:?}");
+        assert_eq!(pages_of(&place.path(format!("{storage:?}/a.tif"))), equalized(&pages), "{storage:?}");
+        for number in 0..3 {
+            let text = of_page(number)[0].1.clone();
+            assert!(written.windows(text.len()).any(|bytes| bytes == text.as_bytes()), "{text}");
+        }
+    }
+    let ran = place.run("in --out apart --frames split --format tiff");
+    ran.exits(0).says("without metadata outside of directories (Micro-Manager's with those of its pages");
+    for name in place.tree("apart") {
+        let file = place.read(format!("apart/{name}"));
+        assert!(!file.windows(8).any(|bytes| bytes == b"\"Slice\":"), "{name}");
+    }
 }
 
 #[test]

@@ -112,6 +112,9 @@ impl Remark {
             Self::Codec(Codec::WithoutGeoreference) => {
                 "georeference (origin, pixel size, coordinate system) removed, which the output format cannot store"
             }
+            Self::Codec(Codec::WithoutOutside) => {
+                "metadata outside of directories (Micro-Manager's or ScanImage's) removed, which only stacks keep"
+            }
             Self::Codec(Codec::WithoutLayers) => "layers removed, which show the old contrast",
             Self::Codec(Codec::WithoutOverviews) => {
                 "overviews or thumbnails removed, which show the old contrast"
@@ -225,6 +228,11 @@ impl Remark {
             Self::Codec(Codec::WithoutGeoreference) => {
                 format!(
                     "{count} picture{plural}: georeference (origin, pixel size, coordinate system) removed, which the output format cannot store"
+                )
+            }
+            Self::Codec(Codec::WithoutOutside) => {
+                format!(
+                    "{count} TIFF{plural} without metadata outside of directories (Micro-Manager's with those of its pages, ScanImage's), which only stacks keep"
                 )
             }
             Self::Codec(Codec::WithoutLayers) => {

@@ -30,6 +30,8 @@ pub enum Remark {
     WithoutResolution,
     /// The georeference was left out, because the new format has no place for it.
     WithoutGeoreference,
+    /// Micro-Manager's or ScanImage's metadata outside of a TIFF's directories were left out.
+    WithoutOutside,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
     /// Overviews and thumbnails in a TIFF were left out, as they were made for the old contrast.
@@ -115,6 +117,7 @@ impl Decoded {
                     (false, lost) => lost.then_some(Remark::WithoutChannel),
                 };
                 vec![
+                    (tiff.lost_outside && to == Format::Tiff).then_some(Remark::WithoutOutside),
                     tiff.had_layers.then_some(Remark::WithoutLayers),
                     channel,
                     tiff.was_sparse.then_some(Remark::Sparse),

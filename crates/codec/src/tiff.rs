@@ -53,6 +53,7 @@ mod lzw;
 mod method;
 mod needs;
 mod other;
+mod outside;
 mod overviews;
 mod packed;
 mod pages;
@@ -82,6 +83,7 @@ pub(super) use cut::rows_of_strip;
 pub(super) use geo::{GeoTags, has_georeference};
 use header::Header;
 use method::Method;
+use outside::Outside;
 use pages::{Company, Pictures, Smaller};
 use parts::Parts;
 use pyramid::Pyramid;
@@ -131,6 +133,8 @@ pub(super) struct Native {
     pub(super) has_ome_elsewhere: bool,
     /// Whether it states a no-data value, which levels have.
     states_no_data: bool,
+    /// Whether metadata outside of directories are left out.
+    pub(super) lost_outside: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
     /// Whether channels other than colour and alpha were left out, for lack of a place for them.
@@ -191,6 +195,10 @@ pub(super) struct Source<'a> {
     stack: Option<Stack>,
     /// The bands, if this is the first of several.
     bands: Option<Bands>,
+    /// Whether the file has metadata outside of directories.
+    has_outside: bool,
+    /// Whether its pages, written together, keep these.
+    keeps_outside: bool,
     /// The spread of levels over all bands, if this is one.
     spread: Option<Arc<mapped::SharedSpread>>,
 }
@@ -238,7 +246,13 @@ impl<'a> Source<'a> {
         let beside = pages::beside(&mut file, form, (at, &directory), slide::is_one(&directory))?;
         pictures.company.masks |= beside.has_masks;
         pictures.company.labels |= beside.has_labels;
-        let first_page = place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        let mut first_page =
+            place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        let outside = match &place {
+            Some(_) => None,
+            None => Outside::read(&mut file, form, &directory, &pictures.places, budget)?,
+        };
+        first_page.has_outside |= outside.is_some();
         let channel = place.as_ref().map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         let is_only = place.is_none() && pictures.places.len() == 1;
@@ -249,7 +263,8 @@ impl<'a> Source<'a> {
                 place.check(&header)?;
                 None
             }
-            None => Stack::new(&file, (&header, first_page), &mut directory, pictures)?,
+            None => Stack::new(&file, (&header, first_page), &mut directory, pictures)?
+                .map(|stack| stack.with_outside(outside)),
         };
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
@@ -273,6 +288,10 @@ impl<'a> Source<'a> {
             _ => None,
         };
         let stack = stack.filter(|_| bands.is_none());
+        let keeps_outside = match &place {
+            Some(place) => place.is_page(),
+            None => stack.as_ref().is_some_and(|stack| !stack.is_joined()),
+        };
         let place = place.or_else(|| bands.as_ref().map(|bands| bands.place(0)));
         if let Some(place) = &place {
             place.narrow(&mut directory, &mut header);
@@ -295,6 +314,8 @@ impl<'a> Source<'a> {
             company,
             stack,
             bands,
+            has_outside: first_page.has_outside,
+            keeps_outside,
             spread,
         })
     }
@@ -402,7 +423,13 @@ impl Decode for Source<'_> {
         let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks, labels: had_labels } = self.company;
-        let keep = |directory| kept(directory, header, change, &still_true);
+        let lost_outside = self.has_outside && (leaves || !self.keeps_outside);
+        let keep = |directory| {
+            let mut kept = kept(directory, header, change, &still_true);
+            // Readers look for the table behind the header by this tag.
+            kept.entries.retain(|(tag, _)| !(lost_outside && *tag == tags::MICRO_MANAGER));
+            kept
+        };
         let (kept, pyramid) = (keep(self.directory), self.pyramid.keeping(keep));
         let mut metadata = tags::metadata(&kept);
         let had_inks = header.colours == Colours::Cmyk;
@@ -432,6 +459,7 @@ impl Decode for Source<'_> {
                 is_of_series,
                 has_ome_elsewhere,
                 states_no_data,
+                lost_outside,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 lost_channel: others > 0 && !keeps_other,
                 kept: Arc::new(kept),

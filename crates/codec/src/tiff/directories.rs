@@ -142,6 +142,20 @@ pub(super) fn finish<'p>(
     Ok(end.max(first + bytes))
 }
 
+/// Returns the offsets of the pictures' directories, if these follow the pixels.
+pub(super) fn offsets_behind<'p>(
+    pages: impl Iterator<Item = Cow<'p, Written>>,
+    end: u64,
+    big: bool,
+) -> Vec<u64> {
+    let offsets = pages.scan(end.next_multiple_of(2), |next, page| {
+        let offset = *next;
+        *next += Directories::new(&page).bytes(big);
+        Some(offset)
+    });
+    offsets.collect()
+}
+
 /// Returns the header of a file with its first directory at an offset.
 fn header(big: bool, first: u64) -> Vec<u8> {
     match big {

@@ -16,6 +16,7 @@ use super::cut::CutShape;
 use super::dimensions::{Coordinates, Order};
 use super::header::Header;
 use super::method::Method;
+use super::outside::Outside;
 use super::pages::Pictures;
 use super::planes::Planes;
 use super::pyramid::DESCRIBED;
@@ -52,6 +53,11 @@ impl Place {
     /// Returns whether it is a page of a joined stack, where only the first has a directory.
     pub(super) const fn is_joined(&self) -> bool {
         matches!(self.part, Part::Behind(_))
+    }
+
+    /// Returns whether it is a page with a directory of its own.
+    pub(super) const fn is_page(&self) -> bool {
+        matches!(self.part, Part::Page)
     }
 
     /// Refuses a page with other channels than the first one, or another shape than its bands'.
@@ -103,6 +109,8 @@ pub(crate) struct Stack {
     channels: Channels,
     /// The places of the pages, by the first directory.
     order: Order,
+    /// What the file has outside of directories.
+    outside: Option<Outside>,
     /// The pages of the file that have one place in the order, each a channel: the samples of a
     /// page, unless these are slices or times.
     samples: usize,
@@ -155,6 +163,7 @@ impl Stack {
             joined,
             channels,
             order,
+            outside: None,
             samples,
             big,
             directory_bytes,
@@ -192,6 +201,11 @@ impl Stack {
         if pages.iter().enumerate().all(is_at_place) { Ok(volumes) } else { Err(NoVolumes::Incomplete) }
     }
 
+    /// Returns the pages with what the file has outside of directories, to be written too.
+    pub(super) fn with_outside(self, outside: Option<Outside>) -> Self {
+        Self { outside: outside.filter(|_| !self.is_joined()), ..self }
+    }
+
     /// Returns whether the stack is joined: only the first page has a directory.
     pub(super) const fn is_joined(&self) -> bool {
         self.joined > 1
@@ -217,7 +231,7 @@ impl Stack {
     /// Returns a writer of the pages.
     pub(crate) fn writer(&self) -> Writer {
         let joined = (self.joined > 1).then_some(self.directory_bytes + DESCRIBED);
-        Writer::of_pages(self.count(), self.channels, joined, self.big)
+        Writer::of_pages(self.count(), self.channels, joined, self.big).with_outside(self.outside.clone())
     }
 }
 

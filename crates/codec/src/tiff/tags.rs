@@ -67,6 +67,8 @@ const IMAGEJ: u16 = 50839;
 pub(super) const LAYERS: u16 = 37724;
 /// The version of DNG, Adobe's raw format.
 pub(super) const DNG_VERSION: u16 = 50706;
+/// Micro-Manager's metadata of a page. A table behind the header belongs to it.
+pub(super) const MICRO_MANAGER: u16 = 51123;
 
 /// Values of [`PHOTOMETRIC`].
 ///

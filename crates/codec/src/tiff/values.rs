@@ -19,6 +19,8 @@ pub(super) struct FirstPage {
     /// What the planes of a page are, and their number, where the description says that they are no
     /// colours.
     planes: Option<(Planes, usize)>,
+    /// Whether the file has metadata outside of directories.
+    pub(super) has_outside: bool,
     /// The highest level of unsigned samples.
     top: Option<u64>,
     /// The no-data value.
@@ -33,6 +35,7 @@ impl FirstPage {
             is_imagejs: imagej::is_description(description),
             is_ome: arrangement::is_ome(description),
             planes: planes::told(directory),
+            has_outside: false,
             top: top(directory, top_of_ome(description)),
             no_data: own_no_data(directory),
         }

@@ -22,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::super::{CodecError, Decoded, Format};
 use super::channels::Channels;
 use super::directories::{self, HEADER, PixelsAt};
+use super::outside::Outside;
 use super::overviews::{self, OfBands};
 use super::packed::Page;
 use super::pyramid::Pyramid;
@@ -46,6 +47,8 @@ pub(crate) struct Writer {
     /// The number of pages that are written one by one; interleaved channels are one.
     count: usize,
     channels: Channels,
+    /// What lies between the header and the pixels.
+    outside: Option<Outside>,
     state: Mutex<State>,
 }
 
@@ -90,7 +93,8 @@ impl Writer {
         };
         let state = Mutex::new(state);
         let (of_bands, each) = (Vec::new(), 1);
-        Self { big: false, joined: false, of_bands, each, are_last: false, count, channels, state }
+        let outside = None;
+        Self { big: false, joined: false, of_bands, each, are_last: false, count, channels, outside, state }
     }
 
     /// Returns a writer of pages.
@@ -100,6 +104,18 @@ impl Writer {
     pub(super) fn of_pages(pages: usize, channels: Channels, joined: Option<u64>, big: bool) -> Self {
         let first = HEADER + joined.map_or(0, |room| room.next_multiple_of(4096));
         Self { big, joined: joined.is_some(), ..Self::behind(first, pages, channels) }
+    }
+
+    /// Returns the writer of the same pages behind what lies outside of directories.
+    pub(super) fn with_outside(self, outside: Option<Outside>) -> Self {
+        match &outside {
+            Some(before) => Self {
+                big: self.big,
+                outside: outside.clone(),
+                ..Self::behind(before.end(), self.count * self.channels.stride(), self.channels)
+            },
+            None => self,
+        }
     }
 
     /// Returns a writer of the bands of a picture that did not come from a TIFF.
@@ -220,12 +236,13 @@ impl Writer {
     /// Writes the directories, and the header that leads to them. Returns the bytes of the file.
     fn finish(&self, state: &mut State, out: &File, spill: &File) -> Result<u64, CodecError> {
         let mut end = state.end;
-        let room = state.starts[0].map_or(0, |start| start - HEADER);
+        let room = state.starts[0].filter(|_| self.outside.is_none()).map_or(0, |start| start - HEADER);
         let pixels = |end| PixelsAt { room, end, joined: self.joined };
         let pages = mem::take(&mut state.pages);
         if self.are_packed() {
             let pages: Vec<_> = pages.into_iter().flatten().collect();
             let written = pages[..if self.joined { 1 } else { pages.len() }].iter().map(Page::written);
+            self.write_outside(written.clone(), end, out)?;
             return Ok(directories::finish(written, &pixels(end), self.big, (out, 0))?);
         }
         let mut pages: Vec<_> = pages.into_iter().flatten().map(Page::into_written).collect();
@@ -243,7 +260,21 @@ impl Writer {
         if self.channels.planar {
             pages = in_planes(pages, self.channels.count);
         }
+        self.write_outside(pages.iter().map(Cow::Borrowed), end, out)?;
         Ok(directories::finish(pages.iter().map(Cow::Borrowed), &pixels(end), self.big, (out, 0))?)
+    }
+
+    /// Writes what lies outside of the directories, which follow the pixels.
+    fn write_outside<'p>(
+        &self,
+        pages: impl Iterator<Item = Cow<'p, Written>>,
+        end: u64,
+        out: &File,
+    ) -> io::Result<()> {
+        match &self.outside {
+            Some(outside) => outside.write(out, &directories::offsets_behind(pages, end, self.big)),
+            None => Ok(()),
+        }
     }
 
     /// Returns whether pages are packed once they are in their places: each is a picture by itself.
