@@ -101,10 +101,12 @@ fn described(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_palette_for_display_is_one_on_every_page_of_imagejs_file() {
+fn a_palette_for_display_is_one_on_every_page_of_imagejs_file_and_of_channels() {
     for (text, pixel) in [
         (&b"ImageJ=1.54f\nimages=2\nslices=2\n\0"[..], Pixel::Gray),
         (b"another program of two slices\n\0\0", Pixel::Rgb),
+        (b"<OME><Image><Pixels SizeC=\"2\" SizeZ=\"1\" SizeT=\"1\"/></Image></OME>\0\0", Pixel::Gray),
+        (b"<OME><Image><Pixels SizeC=\"1\" SizeZ=\"1\" SizeT=\"2\"/></Image></OME>\0\0", Pixel::Rgb),
     ] {
         let mut from = tempfile::tempfile().unwrap();
         from.write_all(&described(text)).unwrap();

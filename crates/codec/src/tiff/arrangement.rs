@@ -113,6 +113,17 @@ pub(super) fn has_several_files(xml: &[u8]) -> bool {
     names.any(|name| Some(name) != first)
 }
 
+/// Returns whether a description is OME-XML of several channels in every picture.
+pub(super) fn has_channels(description: &[u8]) -> bool {
+    let text = str::from_utf8(description).ok().filter(|_| is_ome(description)).unwrap_or_default();
+    let mut pixels = elements(text).filter(|element| is_of(element, "Pixels")).peekable();
+    let has_several = |element| {
+        let count = attribute(element, "SizeC").and_then(|size| size.trim().parse::<u64>().ok());
+        count.is_some_and(|count| count > 1)
+    };
+    pixels.peek().is_some() && pixels.all(has_several)
+}
+
 /// Returns whether OME-XML only names another file that has the metadata.
 pub(super) fn is_elsewhere(xml: &[u8]) -> bool {
     str::from_utf8(xml).is_ok_and(|text| elements(text).any(|element| is_of(element, "BinaryOnly")))

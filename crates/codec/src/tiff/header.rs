@@ -92,7 +92,9 @@ impl Header {
         let compression = directory.number(tags::COMPRESSION);
         let method = Method::new(compression.unwrap_or(1), directory.number(tags::FAX_OPTIONS).unwrap_or(0))?;
         let has_display_colours = is_palette_of_levels(directory)
-            && (first.is_imagejs || first.is_ome && is_palette_of_one_colour(directory));
+            && (first.is_imagejs
+                || first.has_ome_channels
+                || first.is_ome && is_palette_of_one_colour(directory));
         let planes = first.planes(directory, samples);
         let (colours, colour_samples) = match planes {
             Some(_) if directory.number(tags::PHOTOMETRIC) == Some(tags::RGB.into()) => (Colours::Direct, 1),

@@ -9,7 +9,7 @@ use super::arrangement::{self, attribute, elements, is_of};
 use super::ifd::Directory;
 use super::{imagej, samples, tags};
 
-/// What a description says of the planes of a page.
+/// The meaning of a page's planes by a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Planes {
     /// They are channels that are not colours.
@@ -18,9 +18,9 @@ pub(super) enum Planes {
     Pages,
 }
 
-/// Returns what the first directory says of the planes of pages; `None` if nothing, or colours.
+/// Returns the meaning of the planes of pages by the first directory, and their number in a page.
 ///
-/// Also returns their number in a page.
+/// `None` if it is not stated, or if they are colours.
 pub(super) fn told(directory: &Directory) -> Option<(Planes, usize)> {
     let count = samples::samples(directory);
     if count < 2 || directory.number(tags::PLANAR_CONFIGURATION) != Some(2) {
@@ -37,7 +37,7 @@ pub(super) fn told(directory: &Directory) -> Option<(Planes, usize)> {
     Some((told?, count))
 }
 
-/// Returns what tifffile's axes say: the planes are along the last one before those of a plane.
+/// Returns the meaning by tifffile's axes: the last one before those of a plane.
 fn of_axes(description: &[u8], count: usize) -> Option<Planes> {
     let series = arrangement::series(description)?;
     let axis = series.axes.strip_suffix("YX")?.chars().next_back()?;
@@ -52,7 +52,7 @@ fn of_axes(description: &[u8], count: usize) -> Option<Planes> {
     }
 }
 
-/// Returns what ImageJ's numbers of slices and frames say.
+/// Returns the meaning by ImageJ's numbers of slices and frames.
 ///
 /// As channels it may count colours.
 fn of_imagej(description: &[u8], count: usize) -> Option<Planes> {
@@ -62,7 +62,7 @@ fn of_imagej(description: &[u8], count: usize) -> Option<Planes> {
     (is_gray && pages == count as u64 && imagej::images(description) == Some(pages)).then_some(Planes::Pages)
 }
 
-/// Returns what OME-XML says of one image: the samples of a pixel in each of its channels.
+/// Returns the meaning by OME-XML of one image: its sizes, and the samples of its channels.
 fn of_ome(xml: &[u8], count: usize) -> Option<Planes> {
     let text = str::from_utf8(xml).ok()?;
     let mut all = elements(text).filter(|element| is_of(element, "Pixels"));

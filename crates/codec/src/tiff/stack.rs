@@ -109,7 +109,7 @@ pub(crate) struct Stack {
     channels: Channels,
     /// The places of the pages, by the first directory.
     order: Order,
-    /// What the file has outside of directories.
+    /// The metadata outside of directories.
     outside: Option<Outside>,
     /// The pages of the file that have one place in the order, each a channel: the samples of a
     /// page, unless these are slices or times.
@@ -201,7 +201,7 @@ impl Stack {
         if pages.iter().enumerate().all(is_at_place) { Ok(volumes) } else { Err(NoVolumes::Incomplete) }
     }
 
-    /// Returns the pages with what the file has outside of directories, to be written too.
+    /// Returns the pages with metadata outside of directories, which are written too.
     pub(super) fn with_outside(self, outside: Option<Outside>) -> Self {
         Self { outside: outside.filter(|_| !self.is_joined()), ..self }
     }

@@ -16,8 +16,9 @@ pub(super) struct FirstPage {
     pub(super) is_imagejs: bool,
     /// Whether the file is an OME-TIFF, whose palettes may be colours of channels.
     pub(super) is_ome: bool,
-    /// What the planes of a page are, and their number, where the description says that they are no
-    /// colours.
+    /// Whether it has several channels, whose palettes are look-up tables for display.
+    pub(super) has_ome_channels: bool,
+    /// The meaning of a page's planes that are no colours, and their number, by the description.
     planes: Option<(Planes, usize)>,
     /// Whether the file has metadata outside of directories.
     pub(super) has_outside: bool,
@@ -34,6 +35,7 @@ impl FirstPage {
         Self {
             is_imagejs: imagej::is_description(description),
             is_ome: arrangement::is_ome(description),
+            has_ome_channels: arrangement::has_channels(description),
             planes: planes::told(directory),
             has_outside: false,
             top: top(directory, top_of_ome(description)),
@@ -41,7 +43,7 @@ impl FirstPage {
         }
     }
 
-    /// Returns what the planes of a page are, of this one with so many `samples` a pixel.
+    /// Returns the meaning of a page's planes, which has so many `samples` a pixel.
     ///
     /// `None` if they may be colours.
     pub(super) fn planes(&self, directory: &Directory, samples: usize) -> Option<Planes> {

@@ -47,7 +47,7 @@ pub(crate) struct Writer {
     /// The number of pages that are written one by one; interleaved channels are one.
     count: usize,
     channels: Channels,
-    /// What lies between the header and the pixels.
+    /// The metadata between the header and the pixels.
     outside: Option<Outside>,
     state: Mutex<State>,
 }
@@ -106,7 +106,7 @@ impl Writer {
         Self { big, joined: joined.is_some(), ..Self::behind(first, pages, channels) }
     }
 
-    /// Returns the writer of the same pages behind what lies outside of directories.
+    /// Returns the writer of the same pages after metadata outside of directories.
     pub(super) fn with_outside(self, outside: Option<Outside>) -> Self {
         match &outside {
             Some(before) => Self {
@@ -264,7 +264,7 @@ impl Writer {
         Ok(directories::finish(pages.iter().map(Cow::Borrowed), &pixels(end), self.big, (out, 0))?)
     }
 
-    /// Writes what lies outside of the directories, which follow the pixels.
+    /// Writes the metadata outside of directories; these follow the pixels.
     fn write_outside<'p>(
         &self,
         pages: impl Iterator<Item = Cow<'p, Written>>,
