@@ -108,14 +108,10 @@ impl Writer {
 
     /// Returns the writer of the same pages after metadata outside of directories.
     pub(super) fn with_outside(self, outside: Option<Outside>) -> Self {
-        match &outside {
-            Some(before) => Self {
-                big: self.big,
-                outside: outside.clone(),
-                ..Self::behind(before.end(), self.count * self.channels.stride(), self.channels)
-            },
-            None => self,
-        }
+        let Some(outside) = outside else { return self };
+        let pages = self.count * self.channels.stride();
+        let behind = Self::behind(outside.end(), pages, self.channels);
+        Self { big: self.big, outside: Some(outside), ..behind }
     }
 
     /// Returns a writer of the bands of a picture that did not come from a TIFF.
