@@ -2,6 +2,8 @@
 //! compares them with their definition in NumPy, as other readers see them; the tests here need no
 //! other reader.
 
+mod cogs;
+
 use std::path::Path;
 
 use equalize::{Depth, Layout, Pixel};

@@ -258,7 +258,7 @@ impl<'a> Source<'a> {
         let is_only = place.is_none() && pictures.places.len() == 1;
         parts::check(&header, if is_only { ifd::Bytes::length(&file) as u64 } else { 0 }, limits)?;
         let mut company = pictures.company;
-        let stack = match &place {
+        let mut stack = match &place {
             Some(place) => {
                 place.check(&header)?;
                 None
@@ -277,6 +277,7 @@ impl<'a> Source<'a> {
             pyramid.overviews.clear();
             company.smaller = false;
         }
+        stack.iter_mut().for_each(|stack| stack.keep_behind(pyramid.room));
         let alone = [at];
         let directories = match &stack {
             Some(stack) => stack.directories(),

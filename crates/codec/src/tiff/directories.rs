@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 
 use super::super::ifd::{self, Directory, Form, Value};
@@ -138,6 +138,10 @@ pub(super) fn finish<'p>(
         at = Directories::new(&page).write(&mut to, big, at, number + 1 == count)?;
     }
     to.flush()?;
+    // A part that was never written would look as if it had not arrived yet.
+    let unused = if is_before { at } else { HEADER }..HEADER + room;
+    let mut zeros = io::repeat(0).take(unused.end.saturating_sub(unused.start));
+    io::copy(&mut zeros, &mut FileAt { file: out, at: start + unused.start })?;
     out.write_all_at(&header(big, first), start)?;
     Ok(end.max(first + bytes))
 }

@@ -256,6 +256,13 @@ impl Header {
         if self.planar { self.samples } else { 1 }
     }
 
+    /// Returns the number of strips or tiles of all planes and channels.
+    pub(super) fn all_parts(&self) -> usize {
+        let channels = if self.channels.planar { self.channels.count } else { 1 };
+        let of_plane = self.across().saturating_mul(self.down());
+        of_plane.saturating_mul(self.planes()).saturating_mul(channels)
+    }
+
     /// Returns the rows of a strip or tile.
     pub(super) fn rows(&self) -> usize {
         self.part.1 as usize
@@ -279,20 +286,21 @@ impl Header {
 
     /// Returns width and height of the tiles, if the picture is written in such tiles again.
     ///
-    /// It is where they are of the usual kind, and their parts beyond its edges are small.
+    /// It is where they are of the usual kind, and their parts beyond its edges are small: a few
+    /// tiles of a small picture may lie there nearly whole.
     pub(super) fn tile_to_keep(&self) -> Option<(u32, u32)> {
         const MOST_BYTES: u64 = 8 << 20;
-        const SPARE: u64 = 1 << 20;
+        const SPARE: u64 = 32 << 20;
         let (width, height) = self.part;
         let sample = self.kind.map_or(self.layout.depth.bytes(), Kind::bytes);
-        let pixel = (self.samples * sample) as u64;
+        let pixel = (self.samples * self.channels.stride() * sample) as u64;
         let tile = u64::from(width).saturating_mul(height.into()).saturating_mul(pixel);
         let tiles = (self.across() as u64).saturating_mul(self.down() as u64);
         let picture =
             u64::from(self.layout.width).saturating_mul(self.file_rows.into()).saturating_mul(pixel);
         let is_usual = width.is_multiple_of(16) && height.is_multiple_of(16) && tile <= MOST_BYTES;
         let has_little_beyond = tiles.saturating_mul(tile) <= picture.saturating_mul(2).saturating_add(SPARE);
-        (self.tiled && self.channels.stride() == 1 && is_usual && has_little_beyond).then_some(self.part)
+        (self.tiled && is_usual && has_little_beyond).then_some(self.part)
     }
 
     /// Returns whether samples are labels: places in a palette, with unrelated neighbours.

@@ -37,12 +37,17 @@ impl Source<'_> {
 
     /// Returns the bytes of heap that an encoder takes beyond rows, for tiles and overviews.
     pub(super) fn aside_bytes(&self) -> u64 {
-        let raster = self.raster(&self.header.layout, true);
-        let raster = Raster { others: raster.others + self.header.channels.stride() - 1, ..raster };
+        let own = self.raster(&self.header.layout, true);
+        let raster = Raster { others: own.others + self.header.channels.stride() - 1, ..own };
         let tile = raster.tile().map_or(0, |_| bytes_of_rows((raster.part_row() * raster.rows()) as u64));
-        let is_cut_again = raster.tile().is_some() && self.header.kind.is_some();
-        let row_of_tiles = if is_cut_again { (raster.row() * raster.rows()) as u64 } else { 0 };
-        let pyramid = self.pyramid.heap_bytes(&raster, self.header.is_band());
+        let row_of_tiles = raster.tile().map_or(0, |_| (raster.row() * raster.rows()) as u64);
+        let row_of_tiles = match (self.header.is_interleaved(), self.header.kind) {
+            // Its channels, one after the other, and all of them together.
+            (true, _) => 2 * row_of_tiles,
+            (false, Some(_)) => row_of_tiles,
+            (false, None) => 0,
+        };
+        let pyramid = self.pyramid.heap_bytes(&raster, &own, self.header.is_band());
         tile.saturating_add(row_of_tiles).saturating_add(pyramid)
     }
 }

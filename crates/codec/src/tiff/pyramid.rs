@@ -84,8 +84,7 @@ impl Pyramid {
     /// Returns the most bytes that the directories take with that of the picture.
     fn room_for(&self, directory: &Directory, header: &Header) -> u64 {
         const PART: u64 = 16; // its offset and its length
-        let parts = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
-        let own = (directory, parts);
+        let own = (directory, header.all_parts());
         let of_overviews = self.overviews.iter().map(|overview| (&*overview.kept, overview.parts));
         let rooms = of_overviews.chain([own]).map(|(directory, parts)| {
             directory.bytes_of_values().saturating_add((parts as u64).saturating_mul(PART)) + DESCRIBED
@@ -113,7 +112,9 @@ impl Pyramid {
     }
 
     /// Returns the bytes of heap for making the overviews of a picture, or of a band of it.
-    pub(super) fn heap_bytes(&self, raster: &Raster, is_band: bool) -> u64 {
+    ///
+    /// `raster` has all channels that are written together, `own` one that is written by itself.
+    pub(super) fn heap_bytes(&self, raster: &Raster, own: &Raster, is_band: bool) -> u64 {
         let of_one = |overview: &Overview| {
             let made = overview.raster(raster);
             // Rows that wait, and those that are compressed.
@@ -125,7 +126,7 @@ impl Pyramid {
             // A band is made smaller before its turn.
             (true, _) => raster.all_bytes() / 4,
             // They are compressed before the picture, and LZW may add half.
-            (false, Some(_)) => self.all_bytes(raster).saturating_mul(3) / 2,
+            (false, Some(_)) => self.all_bytes(own).saturating_mul(3) / 2,
             (false, None) => 0,
         };
         if self.overviews.is_empty() { 0 } else { rows.saturating_add(kept) }
@@ -163,7 +164,7 @@ impl Overview {
             compression: own.method.written(),
             is_below: version.is_below,
             says_so: !version.is_untold,
-            parts: own.across().saturating_mul(own.down()).saturating_mul(own.planes()),
+            parts: own.all_parts(),
             kept: Arc::new(directory),
         }))
     }

@@ -118,6 +118,8 @@ pub(crate) struct Stack {
     /// The bytes of the first directory.
     directory_bytes: u64,
     first_page: FirstPage,
+    /// Bytes of room for all directories, if these lie before all pixels (COG).
+    room: Option<u64>,
 }
 
 impl Stack {
@@ -168,6 +170,7 @@ impl Stack {
             big,
             directory_bytes,
             first_page,
+            room: None,
         }))
     }
 
@@ -206,6 +209,11 @@ impl Stack {
         Self { outside: outside.filter(|_| !self.is_joined()), ..self }
     }
 
+    /// Keeps a single picture of several channels behind its directories, which take so much room.
+    pub(super) fn keep_behind(&mut self, room: Option<u64>) {
+        self.room = room.filter(|_| self.directories.len() == 1 && self.joined == 1);
+    }
+
     /// Returns whether the stack is joined: only the first page has a directory.
     pub(super) const fn is_joined(&self) -> bool {
         self.joined > 1
@@ -230,6 +238,9 @@ impl Stack {
 
     /// Returns a writer of the pages.
     pub(crate) fn writer(&self) -> Writer {
+        if let Some(room) = self.room {
+            return Writer::of_cog(self.channels, room, self.big);
+        }
         let joined = (self.joined > 1).then_some(self.directory_bytes + DESCRIBED);
         Writer::of_pages(self.count(), self.channels, joined, self.big).with_outside(self.outside.clone())
     }

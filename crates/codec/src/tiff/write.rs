@@ -131,7 +131,7 @@ impl<'s> Samples<'s> {
         let mut buffer = Vec::new();
         let at_once = (STRIP / self.raster.row()).max(1);
         if let Some(channels) = self.interleaved {
-            for rows in channels.strips(&self.raster) {
+            for rows in channels.strips(&Raster { shape: None, ..self.raster }) {
                 rows.put_together(self.raster.bytes, &mut buffer)?;
                 act(&buffer)?;
             }
@@ -145,9 +145,9 @@ impl<'s> Samples<'s> {
         Ok(())
     }
 
-    /// Returns the bytes of all samples.
-    pub(super) fn all_bytes(&self) -> u64 {
-        self.raster.all_bytes()
+    /// Returns the bytes of all samples as [`Self::write_plain`] writes them.
+    pub(super) fn plain_bytes(&self) -> u64 {
+        Raster { shape: None, ..self.raster }.all_bytes()
     }
 
     /// Returns the page of such a channel, with all of its channels.
@@ -158,7 +158,8 @@ impl<'s> Samples<'s> {
 
     /// Writes all samples one after the other, as they are.
     pub(super) fn write_plain(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
-        Self { compression: Compression::Stored, ..*self }.write(cores.into(), put)
+        let raster = Raster { shape: None, ..self.raster };
+        Self { compression: Compression::Stored, raster, ..*self }.write(cores.into(), put)
     }
 
     /// Writes the pixels strip by strip with the help of idle cores.
@@ -166,16 +167,15 @@ impl<'s> Samples<'s> {
     /// `put` writes bytes, and returns their offset.
     pub(super) fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let Self { raster, compression, layout, mapped, pixels, interleaved, .. } = self;
-        if let Some(channels) = interleaved {
-            let strips = channels.strips(raster).map(Strip::Interleaved);
-            return write_strips(raster, strips, *compression, help, put);
-        }
-        let Some(mapped) = mapped else {
-            return write_rows(raster, pixels, *compression, help, put);
+        let pieces: Vec<Strip<'_>> = match (interleaved, mapped) {
+            (Some(channels), _) => channels.strips(raster).map(Strip::Interleaved).collect(),
+            (None, Some(mapped)) => {
+                mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped).collect()
+            }
+            (None, None) => return write_rows(raster, pixels, *compression, help, put),
         };
-        let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
         if raster.tile().is_none() {
-            return write_strips(raster, pieces, *compression, help, put);
+            return write_strips(raster, pieces.into_iter(), *compression, help, put);
         }
         let (mut all, mut buffer) = (Strips::none(raster), Vec::new());
         for rows in pieces {

@@ -42,7 +42,7 @@ pub(crate) struct Writer {
     of_bands: Vec<OfBands>,
     /// The number of pages that make a picture.
     each: usize,
-    /// Whether all pages wait in the spill until overviews lie before them.
+    /// Whether all pages wait in the spill until overviews lie before them (COG).
     are_last: bool,
     /// The number of pages that are written one by one; interleaved channels are one.
     count: usize,
@@ -114,6 +114,12 @@ impl Writer {
         Self { big: self.big, outside: Some(outside), ..behind }
     }
 
+    /// Returns a writer of the channels of one picture, with `room` for all directories before it.
+    pub(super) fn of_cog(channels: Channels, room: u64, big: bool) -> Self {
+        let first = HEADER + room.next_multiple_of(16);
+        Self { big, are_last: true, ..Self::behind(first, channels.count, channels) }
+    }
+
     /// Returns a writer of the bands of a picture that did not come from a TIFF.
     pub(crate) fn of_plain_bands(rows: BandRows) -> Self {
         Self::of_bands(rows, 1, &Pyramid::default(), false)
@@ -163,7 +169,7 @@ impl Writer {
         if interleaved == 1 {
             return self.write_page(index, decoded, &samples, help, (out, spill));
         }
-        let start = self.lock().take_of_spill(samples.all_bytes());
+        let start = self.lock().take_of_spill(samples.plain_bytes());
         let mut at = start;
         samples.write_plain(help.cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
         let (page, channel) = (index / interleaved, index % interleaved);
@@ -256,6 +262,12 @@ impl Writer {
         if self.channels.planar {
             pages = in_planes(pages, self.channels.count);
         }
+        if self.are_last && self.of_bands.is_empty() {
+            for page in &mut pages {
+                end = page
+                    .move_behind_overviews(end, &mut |from, to, length| copy(spill, from, out, to, length))?;
+            }
+        }
         self.write_outside(pages.iter().map(Cow::Borrowed), end, out)?;
         Ok(directories::finish(pages.iter().map(Cow::Borrowed), &pixels(end), self.big, (out, 0))?)
     }
@@ -275,7 +287,7 @@ impl Writer {
 
     /// Returns whether pages are packed once they are in their places: each is a picture by itself.
     fn are_packed(&self) -> bool {
-        self.of_bands.is_empty() && !self.channels.planar
+        self.of_bands.is_empty() && !self.channels.planar && !self.are_last
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

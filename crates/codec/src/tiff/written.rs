@@ -148,6 +148,19 @@ impl Written {
         Ok(to)
     }
 
+    /// Moves all strips or tiles to places from `to` on: the smallest overview first, the picture last.
+    ///
+    /// Returns the offset after all.
+    pub(super) fn move_behind_overviews(&mut self, mut to: u64, copy: &mut Copy<'_>) -> io::Result<u64> {
+        let mut all: Vec<&mut Self> = self.overviews.iter_mut().collect();
+        all.sort_by_key(|overview| u64::from(overview.raster.width) * u64::from(overview.raster.height));
+        for strips in all.into_iter().map(|overview| &mut overview.strips).chain([&mut self.strips]) {
+            strips.move_to(to, &mut *copy)?;
+            to = strips.end;
+        }
+        Ok(to)
+    }
+
     /// Returns the tags that describe the storage of the samples.
     pub(super) fn describe(&self) -> Directory {
         let mut directory = describe(&self.raster, self.compression, &self.strips);
