@@ -311,3 +311,46 @@ fn tiles_that_reach_far_beyond_a_small_picture_stay() {
     assert!(after.iter().all(|page| page.number(TILE_WIDTH) == 512));
     check_levels(&after.iter().collect::<Vec<_>>());
 }
+
+const APERIO: &str = "Aperio Image Library v12.0.15 \r\n512x384 [0,0 512x384] (128x128) JPEG/RGB Q=70";
+
+#[test]
+fn overviews_of_what_was_a_slide_are_no_photographs_of_its_label() {
+    let place = Place::new();
+    let mut before = pyramid((512, 384), 3, 2);
+    before[0] = before[0].clone().described(APERIO);
+    let (ran, after) = run(&place, &cog(&before), "");
+    assert!(is_cog(&after) && after.len() == 3 && !ran.stdout().contains("label"), "{ran}");
+    check_levels(&after.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn label_and_glass_are_known_by_their_descriptions() {
+    let place = Place::new();
+    let untold = |page: Page| page.of_kind(0);
+    let [slide, half, quarter] = pyramid((512, 384), 3, 2).try_into().ok().unwrap();
+    let label = Page::natural((60, 50), 3, 2).described("Aperio Image Library v12.0.15 \r\nlabel 60x50");
+    let glass = Page::natural((120, 40), 3, 2).described("Aperio Image Library v12.0.15 \r\nmacro 120x40");
+    let file = cog(&[slide.described(APERIO), untold(half), untold(quarter), label, glass]);
+    let (ran, after) = run(&place, &file, "");
+    ran.says("label and glass");
+    assert_eq!(after.iter().map(Read::size).collect::<Vec<_>>(), [(512, 384), (256, 192), (128, 96)]);
+    check_levels(&after.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn levels_that_do_not_say_so_are_made_again_of_their_picture() {
+    let place = Place::new();
+    let page = |size| Page::natural(size, 3, 2);
+    let levels = [page((512, 384)), page((256, 192)), page((128, 96))];
+    let (_, after) = run(&place, &cog(&levels), "");
+    check_levels(&after.iter().collect::<Vec<_>>());
+    // After the overview of a slide, and twice.
+    let file = [&[page((120, 40))][..], &levels, &levels].concat();
+    let (_, after) = run(&place, &cog(&file), "");
+    assert_eq!(after.len(), file.len());
+    check_levels(&after[1..4].iter().collect::<Vec<_>>());
+    check_levels(&after[4..].iter().collect::<Vec<_>>());
+    let (_, after) = run(&place, &cog(&file), "--overviews drop");
+    assert_eq!(after.iter().map(Read::size).collect::<Vec<_>>(), [(120, 40), (512, 384), (512, 384)]);
+}

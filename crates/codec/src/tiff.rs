@@ -69,6 +69,7 @@ mod stack;
 mod strips;
 mod tags;
 mod tiles;
+mod untold;
 mod values;
 mod whole;
 mod write;
@@ -243,11 +244,12 @@ impl<'a> Source<'a> {
             directory = read_directory(&mut file, form, pictures.places[0], budget)?;
         }
         let at = pictures.places[0];
-        let beside = pages::beside(&mut file, form, (at, &directory), slide::is_one(&directory))?;
+        let mut first_page = place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        first_page.has_untold |= pictures.has_untold;
+        let is_pyramid = (slide::is_one(&directory), first_page.has_untold);
+        let beside = pages::beside(&mut file, form, (at, &directory), is_pyramid)?;
         pictures.company.masks |= beside.has_masks;
         pictures.company.labels |= beside.has_labels;
-        let mut first_page =
-            place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         let outside = match &place {
             Some(_) => None,
             None => Outside::read(&mut file, form, &directory, &pictures.places, budget)?,
@@ -270,9 +272,10 @@ impl<'a> Source<'a> {
         let is_joined =
             stack.as_ref().is_some_and(Stack::is_joined) || place.as_ref().is_some_and(Place::is_joined);
         let smaller: &[Smaller] = if is_joined { &[] } else { &beside.smaller };
-        let (mut pyramid, are_all) =
+        let (mut pyramid, misfits) =
             Pyramid::find(&mut file, (at, &directory), (&header, &first_page), smaller)?;
-        company.smaller |= !are_all || is_joined && !beside.smaller.is_empty();
+        company.labels |= misfits.labels;
+        company.smaller |= misfits.smaller || is_joined && !beside.smaller.is_empty();
         if !keeps_overviews {
             pyramid.overviews.clear();
             company.smaller = false;

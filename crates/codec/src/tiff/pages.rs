@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::super::CodecError;
 use super::super::budget::SMALL_CHANGE;
-use super::super::ifd::{self, Directory, Form, Numbers, Outline};
+use super::super::ifd::{Directory, Form, Numbers, Outline};
+use super::untold::{self, Look};
 use super::{malformed, slide, tags};
 use crate::reader::Reader;
 
@@ -18,7 +19,7 @@ const MAX_BEHIND: usize = 64;
 
 /// The role of a page among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Picture,
     /// A smaller version of a picture: an overview or a thumbnail.
     Smaller,
@@ -28,7 +29,7 @@ enum Role {
 
 impl Role {
     /// Returns the role by the tags NewSubfileType and SubfileType.
-    fn new(kind: Option<u64>, old_kind: Option<u64>) -> Self {
+    pub(super) fn new(kind: Option<u64>, old_kind: Option<u64>) -> Self {
         const MASK: u64 = 4;
         const OLD_SMALLER: u64 = 2;
         match kind {
@@ -60,6 +61,8 @@ pub(super) struct Smaller {
     pub(super) is_below: bool,
     /// Whether it has no subfile type; it is a picture if it proves not to be smaller.
     pub(super) is_untold: bool,
+    /// Whether it is a photograph of a slide's label or glass if it proves not to be smaller.
+    pub(super) may_be_label: bool,
 }
 
 /// Companions of one picture.
@@ -74,17 +77,25 @@ pub(super) struct Beside {
 impl Beside {
     fn add(&mut self, role: Role, place: u64, is_below: bool) {
         if role == Role::Smaller {
-            self.smaller.push(Smaller { place, is_below, is_untold: false });
+            self.smaller.push(Smaller { place, is_below, is_untold: false, may_be_label: false });
         }
         self.has_masks |= role == Role::Mask;
     }
 
+    /// Adds a page after a picture that is a smaller version of it, though it does not say so.
+    fn add_untold(&mut self, place: u64) {
+        self.smaller.push(Smaller { place, is_below: false, is_untold: true, may_be_label: false });
+    }
+
     /// Adds a page of a slide that is after the first.
-    fn add_of_slide(&mut self, role: Role, place: u64) {
+    fn add_of_slide(&mut self, role: Role, place: u64, is_label: bool) {
         match role {
-            Role::Picture => self.smaller.push(Smaller { place, is_below: false, is_untold: true }),
-            Role::Smaller => self.has_labels = true,
             Role::Mask => self.has_masks = true,
+            Role::Picture | Role::Smaller if is_label => self.has_labels = true,
+            Role::Picture => self.add_untold(place),
+            Role::Smaller => {
+                self.smaller.push(Smaller { place, is_below: false, is_untold: false, may_be_label: true });
+            }
         }
     }
 }
@@ -98,6 +109,8 @@ pub(super) struct Pictures {
     pub(super) numbers: Vec<usize>,
     /// Their companions.
     pub(super) company: Company,
+    /// Whether smaller versions follow pictures without a subfile type.
+    pub(super) has_untold: bool,
 }
 
 impl Pictures {
@@ -117,10 +130,12 @@ impl Pictures {
                 return Err(malformed("its pages follow one another in a circle"));
             }
             check_count(seen.len() as u64)?;
-            let (role, further) = look_at(bytes, form, next)?;
-            pages.push((next, role));
+            let (look, further) = Look::at(bytes, form, next)?;
+            pages.push((next, look));
             next = further;
         }
+        let has_untold = !is_slide && untold::find(&mut pages);
+        let mut pages: Vec<_> = pages.into_iter().map(|(place, look)| (place, look.role)).collect();
         if is_slide {
             pages.iter_mut().for_each(|(_, role)| *role = Role::Smaller);
         }
@@ -135,12 +150,12 @@ impl Pictures {
         };
         let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
         let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
-        Ok(Self { places, numbers, company })
+        Ok(Self { places, numbers, company, has_untold })
     }
 
     /// Returns a picture that was found before.
     pub(super) fn at(place: u64) -> Self {
-        Self { places: vec![place], numbers: vec![0], company: Company::default() }
+        Self { places: vec![place], numbers: vec![0], company: Company::default(), has_untold: false }
     }
 }
 
@@ -156,7 +171,7 @@ pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
 /// Returns the companions of a picture: sub-directories, and pages after it.
 ///
 /// The pages end at the next picture, or at the end of a slide. The picture's own directory is at
-/// the offset `place`.
+/// the offset `place`. If it `has_untold` versions, they are pages of the picture type.
 ///
 /// # Errors
 /// If there are further pictures in sub-directories, or more pages after a slide than it has.
@@ -164,12 +179,12 @@ pub(super) fn beside(
     bytes: &mut Reader<'_>,
     form: Form,
     (place, directory): (u64, &Directory),
-    is_slide: bool,
+    (is_slide, has_untold): (bool, bool),
 ) -> Result<Beside, CodecError> {
     let mut beside = Beside::default();
     let places = directory.numbers(tags::SUB_IFDS);
     for place in places.into_iter().flat_map(Numbers::iter).take(MAX_PAGES).filter(|&place| place > 0) {
-        match look_at(bytes, form, place)?.0 {
+        match Look::at(bytes, form, place)?.0.role {
             Role::Picture => {
                 return Err(CodecError::unsupported(
                     "a TIFF with further pictures in sub-directories",
@@ -179,19 +194,28 @@ pub(super) fn beside(
             role => beside.add(role, place, true),
         }
     }
-    let (_, mut next) = look_at(bytes, form, place)?;
+    let (own, mut next) = Look::at(bytes, form, place)?;
+    let mut pages = vec![(place, own)];
     // Directories that follow one another in a circle were refused before.
-    for _ in 0..MAX_BEHIND {
-        if next == 0 {
+    while next > 0 && pages.len() <= MAX_BEHIND {
+        let (look, further) = Look::at(bytes, form, next)?;
+        if look.role == Role::Picture && !is_slide && !has_untold {
             break;
         }
-        let (role, further) = look_at(bytes, form, next)?;
-        match role {
-            _ if is_slide => beside.add_of_slide(role, next),
-            Role::Picture => return Ok(beside),
-            role => beside.add(role, next, false),
-        }
+        pages.push((next, look));
         next = further;
+    }
+    let untold = if has_untold { untold::versions(&pages, 0) } else { Vec::new() };
+    for (number, &(place, look)) in pages.iter().enumerate().skip(1) {
+        match look.role {
+            role if is_slide => {
+                let directory = directory_of_other(bytes, form, place)?;
+                beside.add_of_slide(role, place, directory.as_ref().is_some_and(slide::is_label));
+            }
+            Role::Picture if untold.contains(&number) => beside.add_untold(place),
+            Role::Picture => break,
+            role => beside.add(role, place, false),
+        }
     }
     if is_slide && next > 0 { Err(slide::refused()) } else { Ok(beside) }
 }
@@ -216,13 +240,7 @@ pub(super) fn directory_of_other(
     Ok(Some(outline.fill(bytes)?))
 }
 
-/// Returns the role of the page at an offset, and the offset of the next one.
-fn look_at(bytes: &mut Reader<'_>, form: Form, offset: u64) -> Result<(Role, u64), CodecError> {
-    let outside = || malformed("the directory of a page is outside the file or invalid; it may be truncated");
-    let offset = usize::try_from(offset).map_err(|_| outside())?;
-    match ifd::glance(bytes, form, offset, [tags::KIND, tags::OLD_KIND]) {
-        Ok(([kind, old_kind], next)) => Ok((Role::new(kind, old_kind), next)),
-        Err(error) if error.raw_os_error().is_some() => Err(error.into()),
-        Err(_) => Err(outside()),
-    }
+/// The error of a page whose directory cannot be read.
+pub(super) fn outside() -> CodecError {
+    malformed("the directory of a page is outside the file or invalid; it may be truncated")
 }

@@ -36,7 +36,8 @@ pub(super) struct Overview {
     pub(super) is_below: bool,
     /// Whether it declares itself a smaller version.
     pub(super) says_so: bool,
-    /// The strips or tiles that it had.
+    /// The offset of the directory that it had, and its strips or tiles.
+    place: u64,
     parts: usize,
     /// The tags that it had, and then those that it keeps.
     pub(super) kept: Arc<Directory>,
@@ -54,31 +55,46 @@ pub(super) struct Pyramid {
     pub(super) room: Option<u64>,
 }
 
+/// Pages beside a picture that are left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Misfits {
+    /// Smaller pictures of another kind or shape.
+    pub(super) smaller: bool,
+    /// Photographs of a slide's label and glass.
+    pub(super) labels: bool,
+}
+
 impl Pyramid {
     /// Finds the versions of a picture among `smaller` ones, and the place of the directories.
     ///
-    /// `header` is the picture's; its directory is at the offset `place`. Also returns whether all
-    /// `smaller` ones are such versions.
+    /// `header` is the picture's; its directory is at the offset `place`. Also returns which of the
+    /// `smaller` ones are no such versions.
     pub(super) fn find(
         file: &mut Reader<'_>,
         (place, directory): (u64, &Directory),
         (header, first_page): (&Header, &FirstPage),
         smaller: &[Smaller],
-    ) -> Result<(Self, bool), CodecError> {
+    ) -> Result<(Self, Misfits), CodecError> {
         let mut overviews = Vec::new();
         for version in smaller {
             overviews.extend(Overview::read(file, version, header, first_page)?);
         }
         leave_out_misfits(&mut overviews, header);
-        let are_all = overviews.len() == smaller.len();
-        if !are_all && smaller.iter().any(|version| version.is_untold) {
-            return Err(slide::refused());
+        let mut misfits = Misfits::default();
+        let is_left_out =
+            |version: &&Smaller| overviews.iter().all(|overview: &Overview| overview.place != version.place);
+        for version in smaller.iter().filter(is_left_out) {
+            match (version.is_untold, version.may_be_label) {
+                (true, _) => return Err(slide::refused()),
+                (false, true) => misfits.labels = true,
+                (false, false) => misfits.smaller = true,
+            }
         }
         let mut all = Self { overviews, are_labels: header.is_of_labels(), room: None };
         let last = smaller.iter().map(|version| version.place).fold(place, u64::max);
         let is_first = smaller.iter().all(|version| version.place > place) && last < first_pixels(directory);
         all.room = (is_first && header.tile_to_keep().is_some()).then(|| all.room_for(directory, header));
-        Ok((all, are_all))
+        Ok((all, misfits))
     }
 
     /// Returns the most bytes that the directories take with that of the picture.
@@ -164,6 +180,7 @@ impl Overview {
             compression: own.method.written(),
             is_below: version.is_below,
             says_so: !version.is_untold,
+            place: version.place,
             parts: own.all_parts(),
             kept: Arc::new(directory),
         }))

@@ -22,6 +22,8 @@ pub(super) struct FirstPage {
     planes: Option<(Planes, usize)>,
     /// Whether the file has metadata outside of directories.
     pub(super) has_outside: bool,
+    /// Whether smaller versions of pictures follow them without a subfile type.
+    pub(super) has_untold: bool,
     /// The highest level of unsigned samples.
     top: Option<u64>,
     /// The no-data value.
@@ -38,6 +40,7 @@ impl FirstPage {
             has_ome_channels: arrangement::has_channels(description),
             planes: planes::told(directory),
             has_outside: false,
+            has_untold: false,
             top: top(directory, top_of_ome(description)),
             no_data: own_no_data(directory),
         }
