@@ -1,5 +1,5 @@
-//! Files whose directories lie before all tiles, the picture's last: cloud-optimized GeoTIFFs (COG),
-//! with or without masks, and the pyramids of slides.
+//! Files whose directories lie before all tiles, the picture's last: cloud-optimized GeoTIFFs, with
+//! or without masks, and the pyramids of slides.
 
 use std::collections::BTreeMap;
 
@@ -353,4 +353,53 @@ fn levels_that_do_not_say_so_are_made_again_of_their_picture() {
     check_levels(&after[4..].iter().collect::<Vec<_>>());
     let (_, after) = run(&place, &cog(&file), "--overviews drop");
     assert_eq!(after.iter().map(Read::size).collect::<Vec<_>>(), [(120, 40), (512, 384), (512, 384)]);
+}
+
+/// Returns a mask of a page that hides its first columns.
+fn mask(of: &Page, kind: u32) -> Page {
+    let (width, height) = of.size;
+    let valid = (0..width * height).map(|place| u8::from(place % width > width / 3));
+    Page::new(of.size, 1, 4, valid.collect()).of_kind(kind)
+}
+
+#[test]
+fn what_a_mask_hides_does_not_count_and_the_mask_stays() {
+    let place = Place::new();
+    for (channels, photometric) in [(1, 1), (3, 2), (3, 1)] {
+        let size = if channels == 1 { (1003, 1101) } else { (300, 290) };
+        let [mut picture, half, quarter] = pyramid(size, channels, photometric).try_into().ok().unwrap();
+        let pixel = channels as usize;
+        let valid = mask(&picture, MASK);
+        let hidden = || (0..valid.samples.len()).filter(|&at| valid.samples[at] == 0);
+        hidden().for_each(|at| picture.samples[at * pixel..][..pixel].fill(255));
+        let masks = [&half, &quarter].map(|of| mask(of, MASK | SMALLER));
+        let file = cog(&[picture.clone(), valid.clone(), half, masks[0].clone(), quarter, masks[1].clone()]);
+        let (_, of_mask) = run(&place, &file, "");
+        assert!(is_cog(&of_mask) && of_mask.len() == 6, "{channels} channels");
+        assert_eq!(of_mask[1].number(KIND), MASK);
+        for (of, read) in [(&valid, &of_mask[1]), (&masks[0], &of_mask[3]), (&masks[1], &of_mask[5])] {
+            assert!(read.samples == of.samples && read.number(PHOTOMETRIC) == 4);
+        }
+        let memories = ["--memory 3MiB --threads 1", "--memory 4MiB --threads 2"];
+        for memory in memories.into_iter().filter(|_| channels == 1) {
+            let (_, in_bands) = run(&place, &file, memory);
+            let same = |(one, other): (&Read, &Read)| one.samples == other.samples;
+            assert!(is_cog(&in_bands) && of_mask.iter().zip(&in_bands).all(same), "{memory}");
+        }
+        if channels == 1 {
+            place.file("in/a.tif", &file);
+            place.run("in --out png --format png").exits(0).says("without masks");
+        }
+        let black_and_white = valid.samples.iter().map(|&valid| 255 * valid).collect();
+        place.file("masks/a.tif", cog(&[Page::new(picture.size, 1, 1, black_and_white)]));
+        let (_, by_user) = run(&place, &cog(&[picture]), "--mask masks");
+        let shown = |read: &Read| {
+            let pixels = read.samples.chunks(pixel).zip(&valid.samples).filter(|(_, valid)| **valid > 0);
+            pixels.flat_map(|(pixel, _)| pixel.to_vec()).collect::<Vec<_>>()
+        };
+        assert!(shown(&by_user[0]) == shown(&of_mask[0]), "{channels} channels");
+        assert!(
+            hidden().all(|at| of_mask[0].samples[at * pixel..][..pixel].iter().all(|&level| level == 255))
+        );
+    }
 }

@@ -70,6 +70,11 @@ pub(super) trait Describe: Debug {
         None
     }
 
+    /// Returns whether the file marks the pixels that are valid.
+    fn has_mask(&self) -> bool {
+        false
+    }
+
     /// Returns whether samples that are levels still have white as 0 when they are decoded.
     fn is_inverted(&self) -> bool {
         false

@@ -100,7 +100,7 @@ impl<'a> Opened<'a> {
 
     /// Returns whether pixels that are levels may not count.
     fn may_hide(&self) -> bool {
-        self.mask.is_some() || self.no_data.is_some()
+        self.mask.is_some() || self.no_data.is_some() || self.source.facts().has_mask()
     }
 
     /// Returns the bytes of slot that [`Opened::decode`] needs.
@@ -308,7 +308,7 @@ impl<'a> Opened<'a> {
         let wanted = Wanted { byte_order, written, output, leaves, purpose, cores, decoder, coder };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
-        let payload = guard(
+        let mut payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
             || {
@@ -321,7 +321,7 @@ impl<'a> Opened<'a> {
             },
         )?;
         let SlotLevels { layout, scale, is_invisible, uncounted, no_data, used_bits } =
-            samples.into_levels(&payload, whole)?;
+            samples.into_levels(&mut payload, whole)?;
         Ok(Decoded {
             layout,
             byte_orders,

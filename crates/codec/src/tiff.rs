@@ -30,6 +30,7 @@ use super::{CodecError, Format, Limits, Native as AnyNative, Payload, ifd, pixel
 use crate::bands::Cut;
 use crate::cores::Cores;
 use crate::reader::Reader;
+use crate::uncounted::Mask;
 use equalize::Layout;
 
 mod arrangement;
@@ -49,7 +50,9 @@ mod header;
 mod imagej;
 mod inflated;
 mod jpeg;
+mod look;
 mod lzw;
+mod mask;
 mod method;
 mod needs;
 mod other;
@@ -85,7 +88,7 @@ pub(super) use geo::{GeoTags, has_georeference};
 use header::Header;
 use method::Method;
 use outside::Outside;
-use pages::{Company, Pictures, Smaller};
+use pages::{Beside, Company, Pictures};
 use parts::Parts;
 use pyramid::Pyramid;
 use samples::Colours;
@@ -124,6 +127,8 @@ pub(super) struct Native {
     had_smaller: bool,
     /// Whether masks were left out.
     pub(super) had_masks: bool,
+    /// The mask of valid pixels, until these are marked.
+    pub(super) mask: Option<Mask>,
     /// Whether photographs of a slide's label and glass were left out.
     pub(super) had_labels: bool,
     /// Whether its colours were inks.
@@ -244,11 +249,11 @@ impl<'a> Source<'a> {
             directory = read_directory(&mut file, form, pictures.places[0], budget)?;
         }
         let at = pictures.places[0];
-        let mut first_page = place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        let mut first_page =
+            place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         first_page.has_untold |= pictures.has_untold;
         let is_pyramid = (slide::is_one(&directory), first_page.has_untold);
         let beside = pages::beside(&mut file, form, (at, &directory), is_pyramid)?;
-        pictures.company.masks |= beside.has_masks;
         pictures.company.labels |= beside.has_labels;
         let outside = match &place {
             Some(_) => None,
@@ -271,15 +276,13 @@ impl<'a> Source<'a> {
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
             stack.as_ref().is_some_and(Stack::is_joined) || place.as_ref().is_some_and(Place::is_joined);
-        let smaller: &[Smaller] = if is_joined { &[] } else { &beside.smaller };
-        let (mut pyramid, misfits) =
-            Pyramid::find(&mut file, (at, &directory), (&header, &first_page), smaller)?;
+        let nothing = Beside::default();
+        let (kept, about) = (if is_joined { &nothing } else { &beside }, (&header, &first_page));
+        let (pyramid, misfits) = Pyramid::find(&mut file, (at, &directory), about, kept, keeps_overviews)?;
         company.labels |= misfits.labels;
+        company.masks |= misfits.masks || is_joined && !beside.masks.is_empty();
         company.smaller |= misfits.smaller || is_joined && !beside.smaller.is_empty();
-        if !keeps_overviews {
-            pyramid.overviews.clear();
-            company.smaller = false;
-        }
+        company.smaller &= keeps_overviews;
         stack.iter_mut().for_each(|stack| stack.keep_behind(pyramid.room));
         let alone = [at];
         let directories = match &stack {
@@ -404,6 +407,9 @@ impl Decode for Source<'_> {
         };
         // The device's memory is given back.
         drop(parts);
+        let rows = (header.first_row, header.layout.height);
+        let mask = self.pyramid.mask_of_picture(header);
+        let mask = mask.map(|mask| mask.counts(&self.file, rows, cores)).transpose()?;
         let change = Change {
             samples: (header.samples, written.pixel.channels() + if keeps_other { others } else { 0 }),
             planes: header.planar,
@@ -427,6 +433,7 @@ impl Decode for Source<'_> {
         let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks, labels: had_labels } = self.company;
+        let had_masks = had_masks || to != Format::Tiff && !self.pyramid.masks.is_empty();
         let lost_outside = self.has_outside && (leaves || !self.keeps_outside);
         let keep = |directory| {
             let mut kept = kept(directory, header, change, &still_true);
@@ -434,7 +441,14 @@ impl Decode for Source<'_> {
             kept.entries.retain(|(tag, _)| !(lost_outside && *tag == tags::MICRO_MANAGER));
             kept
         };
-        let (kept, pyramid) = (keep(self.directory), self.pyramid.keeping(keep));
+        let (kept, mut pyramid) = (keep(self.directory), self.pyramid.keeping(keep));
+        // They are those of all bands, and of all channels, of which any may be written last.
+        let is_for_masks = header.channel == 0 || header.is_interleaved() || leaves;
+        if to == Format::Tiff && header.first_row == 0 && is_for_masks {
+            pyramid.load_masks(&self.file)?;
+        } else {
+            pyramid.masks.clear();
+        }
         let mut metadata = tags::metadata(&kept);
         let had_inks = header.colours == Colours::Cmyk;
         if had_inks {
@@ -458,6 +472,7 @@ impl Decode for Source<'_> {
                 had_inks,
                 had_smaller,
                 had_masks,
+                mask,
                 had_labels,
                 was_sparse,
                 is_of_series,

@@ -47,6 +47,31 @@ impl Mask {
         Ok(Self { width: layout.width, height: layout.height, counts, keeps })
     }
 
+    /// Returns the mask that a picture has of its own, or rows of it; what it hides stays as it is.
+    pub(super) fn of_picture((width, height): (u32, u32), counts: Vec<u8>) -> Self {
+        Self { width, height, counts, keeps: true }
+    }
+
+    /// Returns the mask of pixels that count by both, of which the other one is the picture's own.
+    fn with(&self, own: &Self) -> Result<Self, CodecError> {
+        let mut counts = Vec::new();
+        resize(&mut counts, own.counts.len())?;
+        let both = self.counts.iter().cycle().zip(&own.counts);
+        counts
+            .iter_mut()
+            .zip(both)
+            .for_each(|(counts, (one, other))| *counts = if *one == 0 { 0 } else { *other });
+        Ok(Self { counts, ..*own })
+    }
+
+    /// Returns the mask of pixels that count by all that there are.
+    pub(super) fn of_both(of_user: Option<&Self>, own: Option<Self>) -> Result<Option<Self>, CodecError> {
+        match (of_user, own) {
+            (Some(of_user), Some(own)) => Ok(Some(Self { keeps: of_user.keeps, ..of_user.with(&own)? })),
+            (_, own) => Ok(own),
+        }
+    }
+
     /// Returns some rows of it.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use super::super::levels::{self, Scale};
 use super::super::stated::Stated;
 use super::super::uncounted::{self, Mask, Uncounted};
-use super::super::{CodecError, LevelCount, Payload, pixels_of};
+use super::super::{CodecError, LevelCount, Native, Payload, pixels_of};
 use equalize::Layout;
 use equalize::colour::{Gray, to_gray};
 
@@ -38,8 +38,15 @@ pub(super) struct SlotLevels {
 
 impl DecodedSamples<'_> {
     /// Makes levels of the samples at the front of `slot`, which may be levels already.
-    pub(super) fn into_levels(self, payload: &Payload, slot: &mut [u8]) -> Result<SlotLevels, CodecError> {
-        let Self { stated, mask, are_looked_at, .. } = self;
+    pub(super) fn into_levels(
+        self,
+        payload: &mut Payload,
+        slot: &mut [u8],
+    ) -> Result<SlotLevels, CodecError> {
+        let Self { stated, mask: of_user, are_looked_at, .. } = self;
+        let own = if let Native::Tiff(native) = &mut payload.native { native.mask.take() } else { None };
+        let own = Mask::of_both(of_user, own)?;
+        let mask = own.as_ref().or(of_user);
         let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
         let no_data = self.no_data.and_then(|value| uncounted::sample_of(value, depth, stated));
         let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
@@ -66,7 +73,7 @@ impl DecodedSamples<'_> {
             None => (layout, None),
         };
         // Pixels under a mask can be seen.
-        let is_invisible = match mask {
+        let is_invisible = match of_user {
             Some(_) => was_invisible,
             None => is_invisible(pixels_of(&layout, slot), &layout),
         };

@@ -42,10 +42,10 @@ impl<'w> Directories<'w> {
         let node = |written: &'w Written| Node {
             written,
             described: written.describe(),
-            below: written.overviews.iter().filter(|overview| overview.is_below()).count(),
+            below: written.beside().into_iter().filter(|beside| beside.is_below()).count(),
             is_below: written.is_below(),
         };
-        Self { nodes: std::iter::once(page).chain(&page.overviews).map(node).collect() }
+        Self { nodes: std::iter::once(page).chain(page.beside()).map(node).collect() }
     }
 
     /// Returns the bytes that they take.
@@ -53,7 +53,7 @@ impl<'w> Directories<'w> {
         self.place(big, 0).iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Writes them from the even offset `at` on. Another picture's follow, if there is one.
+    /// Writes them from the offset `at` on, which is even. Another picture's may follow.
     ///
     /// Returns the offset after them.
     fn write(&mut self, out: &mut dyn Write, big: bool, at: u64, is_last: bool) -> io::Result<u64> {

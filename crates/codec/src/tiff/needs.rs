@@ -48,13 +48,15 @@ impl Source<'_> {
             (false, None) => 0,
         };
         let pyramid = self.pyramid.heap_bytes(&raster, &own, self.header.is_band());
-        tile.saturating_add(row_of_tiles).saturating_add(pyramid)
+        let masks = self.pyramid.bytes_of_masks();
+        tile.saturating_add(row_of_tiles).saturating_add(pyramid).saturating_add(masks)
     }
 }
 
 impl Describe for Source<'_> {
     fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
-        if self.header.method.written() != method::Compression::Stored {
+        let has_masks = !self.header.is_band() && !self.pyramid.masks.is_empty();
+        if self.header.method.written() != method::Compression::Stored || has_masks {
             return None;
         }
         let raster = self.raster(layout, restores);
@@ -104,7 +106,13 @@ impl Describe for Source<'_> {
 
     /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
     fn heap_bytes(&self) -> u64 {
-        self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
+        let rows = self.header.layout.height;
+        let mask = self.pyramid.mask_of_picture(&self.header).map_or(0, |mask| mask.heap_bytes(rows));
+        mask + self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
+    }
+
+    fn has_mask(&self) -> bool {
+        self.pyramid.mask_of_picture(&self.header).is_some()
     }
 
     fn metadata(&self) -> MetadataBytes {

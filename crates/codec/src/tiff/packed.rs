@@ -66,8 +66,7 @@ impl Page {
     /// Packs a page in its place, if that is possible; `before` is the page before it.
     pub(super) fn packed(self, before: Option<&Self>) -> Self {
         let Self::Loose(mut loose) = self else { return self };
-        let Some(start) = loose.written.strips.consecutive().filter(|_| loose.written.overviews.is_empty())
-        else {
+        let Some(start) = loose.written.strips.consecutive().filter(|_| loose.written.is_alone()) else {
             return Self::Loose(loose);
         };
         let rows = loose.written.strips.rows;
@@ -117,6 +116,9 @@ mod tests {
             no_data: None,
             pyramid: Pyramid::default(),
             overviews: Vec::new(),
+            masks: Vec::new(),
+            number: 0,
+            is_copy: false,
             role: Role::Picture,
             says_smaller: false,
         };

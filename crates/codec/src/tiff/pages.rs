@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::super::CodecError;
 use super::super::budget::SMALL_CHANGE;
 use super::super::ifd::{Directory, Form, Numbers, Outline};
-use super::untold::{self, Look};
-use super::{malformed, slide, tags};
+use super::look::{Look, Role};
+use super::{malformed, slide, tags, untold};
 use crate::reader::Reader;
 
 /// The most pages of a file.
@@ -16,30 +16,6 @@ const MAX_PAGES: usize = 100_000;
 ///
 /// A picture can hardly be halved more often, and each may have a mask.
 const MAX_BEHIND: usize = 64;
-
-/// The role of a page among the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Picture,
-    /// A smaller version of a picture: an overview or a thumbnail.
-    Smaller,
-    /// A mask of a picture's valid pixels.
-    Mask,
-}
-
-impl Role {
-    /// Returns the role by the tags NewSubfileType and SubfileType.
-    pub(super) fn new(kind: Option<u64>, old_kind: Option<u64>) -> Self {
-        const MASK: u64 = 4;
-        const OLD_SMALLER: u64 = 2;
-        match kind {
-            Some(bits) if bits & MASK != 0 => Self::Mask,
-            Some(bits) if bits & tags::SMALLER != 0 => Self::Smaller,
-            None if old_kind == Some(OLD_SMALLER) => Self::Smaller,
-            _ => Self::Picture,
-        }
-    }
-}
 
 /// Companions of a file's pictures that are left out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,11 +41,22 @@ pub(super) struct Smaller {
     pub(super) may_be_label: bool,
 }
 
+/// The place of a page beside a picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Companion {
+    /// The offset of its directory.
+    pub(super) place: u64,
+    /// Whether that is a sub-directory of the picture's, rather than after it.
+    pub(super) is_below: bool,
+}
+
 /// Companions of one picture.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     pub(super) smaller: Vec<Smaller>,
-    pub(super) has_masks: bool,
+    pub(super) masks: Vec<Companion>,
+    /// The offsets of the directories of both, in their order.
+    pub(super) order: Vec<u64>,
     /// Whether there are photographs of a slide's label and glass.
     pub(super) has_labels: bool,
 }
@@ -79,22 +66,27 @@ impl Beside {
         if role == Role::Smaller {
             self.smaller.push(Smaller { place, is_below, is_untold: false, may_be_label: false });
         }
-        self.has_masks |= role == Role::Mask;
+        if role == Role::Mask {
+            self.masks.push(Companion { place, is_below });
+        }
+        self.order.push(place);
     }
 
     /// Adds a page after a picture that is a smaller version of it, though it does not say so.
     fn add_untold(&mut self, place: u64) {
         self.smaller.push(Smaller { place, is_below: false, is_untold: true, may_be_label: false });
+        self.order.push(place);
     }
 
     /// Adds a page of a slide that is after the first.
     fn add_of_slide(&mut self, role: Role, place: u64, is_label: bool) {
         match role {
-            Role::Mask => self.has_masks = true,
+            Role::Mask => self.add(role, place, false),
             Role::Picture | Role::Smaller if is_label => self.has_labels = true,
             Role::Picture => self.add_untold(place),
             Role::Smaller => {
                 self.smaller.push(Smaller { place, is_below: false, is_untold: false, may_be_label: true });
+                self.order.push(place);
             }
         }
     }
@@ -142,10 +134,10 @@ impl Pictures {
         if pages.iter().all(|(_, role)| *role != Role::Picture) {
             pages[0].1 = Role::Picture;
         }
-        let before = pages.iter().take_while(|(_, role)| *role != Role::Picture);
+        let before = || pages.iter().take_while(|(_, role)| *role != Role::Picture);
         let company = Company {
-            smaller: before.into_iter().any(|(_, role)| *role == Role::Smaller),
-            masks: pages.iter().any(|(_, role)| *role == Role::Mask),
+            smaller: before().any(|(_, role)| *role == Role::Smaller),
+            masks: before().any(|(_, role)| *role == Role::Mask),
             labels: false,
         };
         let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
@@ -238,9 +230,4 @@ pub(super) fn directory_of_other(
         return Ok(None);
     }
     Ok(Some(outline.fill(bytes)?))
-}
-
-/// The error of a page whose directory cannot be read.
-pub(super) fn outside() -> CodecError {
-    malformed("the directory of a page is outside the file or invalid; it may be truncated")
 }

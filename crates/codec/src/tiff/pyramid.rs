@@ -13,9 +13,10 @@ use std::sync::Arc;
 use super::super::CodecError;
 use super::super::ifd::{Directory, Numbers};
 use super::header::Header;
+use super::mask::{self, Mask};
 use super::method::Compression;
-use super::pages::{self, Smaller};
-use super::strips::{Raster, Shape};
+use super::pages::{self, Beside, Companion, Smaller};
+use super::strips::{Put, Raster, Shape, Strips};
 use super::values::FirstPage;
 use super::{slide, tags};
 use crate::mapped::{Boxes, Cut};
@@ -37,16 +38,20 @@ pub(super) struct Overview {
     /// Whether it declares itself a smaller version.
     pub(super) says_so: bool,
     /// The offset of the directory that it had, and its strips or tiles.
-    place: u64,
+    pub(super) place: u64,
     parts: usize,
     /// The tags that it had, and then those that it keeps.
     pub(super) kept: Arc<Directory>,
 }
 
-/// The smaller versions of a picture, in the order of their directories.
+/// The smaller versions of a picture, in the order of their directories, and its masks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pyramid {
     pub(super) overviews: Vec<Overview>,
+    /// The masks of the picture and of its overviews.
+    pub(super) masks: Vec<Mask>,
+    /// The offsets of the directories that overviews and masks had, in their order.
+    order: Vec<u64>,
     /// Whether the samples are labels, which have no mean.
     pub(super) are_labels: bool,
     /// Bytes of room for all directories, if these lie before all pixels (COG).
@@ -62,9 +67,15 @@ pub(super) struct Misfits {
     pub(super) smaller: bool,
     /// Photographs of a slide's label and glass.
     pub(super) labels: bool,
+    /// Masks of another kind, or of what is left out.
+    pub(super) masks: bool,
 }
 
 impl Pyramid {
+    /// No smaller versions and no masks.
+    pub(super) const NONE: Self =
+        Self { overviews: Vec::new(), masks: Vec::new(), order: Vec::new(), are_labels: false, room: None };
+
     /// Finds the versions of a picture among `smaller` ones, and the place of the directories.
     ///
     /// `header` is the picture's; its directory is at the offset `place`. Also returns which of the
@@ -73,7 +84,8 @@ impl Pyramid {
         file: &mut Reader<'_>,
         (place, directory): (u64, &Directory),
         (header, first_page): (&Header, &FirstPage),
-        smaller: &[Smaller],
+        Beside { smaller, masks, order, .. }: &Beside,
+        keeps_overviews: bool,
     ) -> Result<(Self, Misfits), CodecError> {
         let mut overviews = Vec::new();
         for version in smaller {
@@ -90,9 +102,16 @@ impl Pyramid {
                 (false, false) => misfits.smaller = true,
             }
         }
-        let mut all = Self { overviews, are_labels: header.is_of_labels(), room: None };
-        let last = smaller.iter().map(|version| version.place).fold(place, u64::max);
-        let is_first = smaller.iter().all(|version| version.place > place) && last < first_pixels(directory);
+        if !keeps_overviews {
+            overviews.clear();
+            misfits.smaller = false;
+        }
+        let masks = masks_of(file, masks, (header, first_page), &overviews)?;
+        misfits.masks = masks.is_none();
+        let (masks, order) = (masks.unwrap_or_default(), order.clone());
+        let mut all = Self { overviews, masks, order, are_labels: header.is_of_labels(), room: None };
+        let last = all.order.iter().copied().fold(place, u64::max);
+        let is_first = all.order.iter().all(|&other| other > place) && last < first_pixels(directory);
         all.room = (is_first && header.tile_to_keep().is_some()).then(|| all.room_for(directory, header));
         Ok((all, misfits))
     }
@@ -102,7 +121,8 @@ impl Pyramid {
         const PART: u64 = 16; // its offset and its length
         let own = (directory, header.all_parts());
         let of_overviews = self.overviews.iter().map(|overview| (&*overview.kept, overview.parts));
-        let rooms = of_overviews.chain([own]).map(|(directory, parts)| {
+        let of_masks = self.masks.iter().map(|mask| (&*mask.kept, mask.parts()));
+        let rooms = of_overviews.chain(of_masks).chain([own]).map(|(directory, parts)| {
             directory.bytes_of_values().saturating_add((parts as u64).saturating_mul(PART)) + DESCRIBED
         });
         rooms.fold(0, u64::saturating_add)
@@ -146,6 +166,31 @@ impl Pyramid {
             (false, None) => 0,
         };
         if self.overviews.is_empty() { 0 } else { rows.saturating_add(kept) }
+    }
+
+    /// Returns the mask of the picture itself.
+    pub(super) fn mask_of_picture(&self, header: &Header) -> Option<&Mask> {
+        self.masks.iter().find(|mask| mask.size() == (header.layout.width, header.file_rows))
+    }
+
+    /// Loads the masks, to be written.
+    pub(super) fn load_masks(&mut self, file: &Reader<'_>) -> Result<(), CodecError> {
+        self.masks.iter_mut().try_for_each(|mask| mask.load(file))
+    }
+
+    /// Writes the masks. Returns the places of their strips or tiles.
+    pub(super) fn write_masks(&self, put: &mut Put<'_>) -> Result<Vec<Strips>, CodecError> {
+        self.masks.iter().map(|mask| mask.write(put)).collect()
+    }
+
+    /// Returns the number of the directory at an offset among those of overviews and masks.
+    pub(super) fn number_of(&self, place: u64) -> usize {
+        self.order.iter().position(|&other| other == place).unwrap_or(self.order.len())
+    }
+
+    /// Returns the bytes of the masks that are written.
+    pub(super) fn bytes_of_masks(&self) -> u64 {
+        self.masks.iter().map(Mask::bytes).sum()
     }
 
     /// Returns the numbers of the overviews from the largest to the smallest.
@@ -199,6 +244,30 @@ impl Overview {
     pub(super) fn cut(&self, larger: (u32, u32)) -> [Cut; 2] {
         Cut::of(larger, (self.width, self.height))
     }
+}
+
+/// Returns the masks of a picture and of its overviews.
+///
+/// `None` if any cannot be kept: all are left out then.
+fn masks_of(
+    file: &mut Reader<'_>,
+    companions: &[Companion],
+    (header, first_page): (&Header, &FirstPage),
+    overviews: &[Overview],
+) -> Result<Option<Vec<Mask>>, CodecError> {
+    let picture = (header.layout.width, header.file_rows);
+    let (mut masks, mut bytes) = (Vec::new(), 0_u64);
+    for &companion in companions {
+        let Some(mask) = Mask::read(file, header.form, companion, first_page)? else { return Ok(None) };
+        let is_of = |overview: &Overview| mask.size() == (overview.width, overview.height);
+        // That of an overview that is left out goes with it.
+        if mask.size() == picture || overviews.iter().any(is_of) {
+            bytes = bytes.saturating_add(mask.bytes());
+            masks.push(mask);
+        }
+    }
+    let is_whole = masks.is_empty() || masks.iter().any(|mask| mask.size() == picture);
+    Ok((is_whole && bytes <= mask::MOST_BYTES).then_some(masks))
 }
 
 /// Leaves out overviews without the shape of the picture, or larger than the next larger version.

@@ -1,7 +1,7 @@
 //! Whole slides as Aperio's scanners write them (SVS), with the slide as the first page.
 //!
 //! Pages after it without a subfile type are its smaller versions: resolutions in tiles, and a
-//! thumbnail in strips. Photographs of the label and of the glass, which show other things, have the
+//! thumbnail in strips. Photographs of the label and of the glass show other things; they have the
 //! type of smaller versions, or only their description names them.
 //!
 //! Programs that convert a slide may keep its description and write overviews, which have that type
@@ -17,7 +17,7 @@ pub(super) fn is_one(directory: &Directory) -> bool {
     directory.bytes(tags::DESCRIPTION).is_some_and(|text| text.starts_with(b"Aperio"))
 }
 
-/// Returns whether a directory is that of a photograph of the label or the glass, by its description.
+/// Returns whether a directory describes a photograph of the label or the glass.
 ///
 /// The second line begins with the name.
 pub(super) fn is_label(directory: &Directory) -> bool {

@@ -278,6 +278,12 @@ impl Strips {
         self.end = at + length;
     }
 
+    /// Adds a strip that has no bytes in the file.
+    pub(super) fn add_none(&mut self) {
+        self.offsets.push(0);
+        self.lengths.push(0);
+    }
+
     /// Moves the strips to where `put` writes them, given the offset and length of each.
     pub(super) fn put_again(&mut self, mut put: impl FnMut(u64, u64) -> io::Result<u64>) -> io::Result<()> {
         for (offset, &length) in self.offsets.iter_mut().zip(&self.lengths) {
@@ -293,7 +299,8 @@ impl Strips {
         mut to: u64,
         mut copy: impl FnMut(u64, u64, u64) -> io::Result<()>,
     ) -> io::Result<()> {
-        for (offset, &length) in self.offsets.iter_mut().zip(&self.lengths) {
+        let places = self.offsets.iter_mut().zip(&self.lengths);
+        for (offset, &length) in places.filter(|(_, length)| **length > 0) {
             copy(*offset, to, length)?;
             *offset = to;
             to += length;
@@ -309,8 +316,7 @@ impl Strips {
 
     /// Sets the end after the offset of the last one has changed.
     pub(super) fn find_end(&mut self) {
-        if let (Some(offset), Some(length)) = (self.offsets.last(), self.lengths.last()) {
-            self.end = offset + length;
-        }
+        let ends = self.offsets.iter().zip(&self.lengths).map(|(offset, length)| offset + length);
+        self.end = ends.max().unwrap_or(self.end);
     }
 }

@@ -78,6 +78,8 @@ pub(super) const WHITE_IS_ZERO: u16 = 0;
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
 pub(super) const PALETTE: u16 = 3;
+/// A mask of valid pixels.
+pub(super) const MASK: u16 = 4;
 /// Inks.
 pub(super) const SEPARATED: u64 = 5;
 pub(super) const YCBCR: u64 = 6;

@@ -5,61 +5,20 @@
 //! are its own divided by a whole number, each smaller than the one before. There are at least two,
 //! or all are in tiles: the pages of a document may have two sizes.
 
-use super::super::CodecError;
-use super::super::ifd::{self, Form};
-use super::pages::{Role, outside};
-use super::tags;
-use crate::reader::Reader;
+use super::look::{Look, Role};
 
 /// The most sizes of pictures with versions in a file.
 const MAX_SIZES: usize = 64;
 
-/// The tags by which pages are compared: those of the samples, after those of the role and size.
-const TAGS: [u16; 9] = [
-    tags::KIND,
-    tags::OLD_KIND,
-    tags::WIDTH,
-    tags::HEIGHT,
-    tags::TILE_WIDTH,
-    tags::SAMPLES_PER_PIXEL,
-    tags::BITS_PER_SAMPLE,
-    tags::PHOTOMETRIC,
-    tags::SAMPLE_FORMAT,
-];
-
-/// The role, size and samples of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) role: Role,
-    size: (u64, u64),
-    is_tiled: bool,
-    samples: [Option<u64>; 4],
-}
-
-impl Look {
-    /// Looks at the page at an offset. Also returns the offset of the next one.
-    pub(super) fn at(bytes: &mut Reader<'_>, form: Form, offset: u64) -> Result<(Self, u64), CodecError> {
-        let offset = usize::try_from(offset).map_err(|_| outside())?;
-        match ifd::glance(bytes, form, offset, TAGS) {
-            Ok(([kind, old_kind, width, height, tile, samples @ ..], next)) => {
-                let size = (width.unwrap_or(0), height.unwrap_or(0));
-                Ok((Self { role: Role::new(kind, old_kind), size, is_tiled: tile.is_some(), samples }, next))
-            }
-            Err(error) if error.raw_os_error().is_some() => Err(error.into()),
-            Err(_) => Err(outside()),
-        }
+/// Returns whether a page has the shape and the samples of a version of another one.
+fn is_version(page: &Look, of: &Look) -> bool {
+    let ((width, height), (own_width, own_height)) = (of.size, page.size);
+    if own_width == 0 || own_height == 0 || page.samples != of.samples {
+        return false;
     }
-
-    /// Returns whether it has the shape and the samples of a version of another page.
-    fn is_version_of(&self, of: &Self) -> bool {
-        let ((width, height), (own_width, own_height)) = (of.size, self.size);
-        if own_width == 0 || own_height == 0 || self.samples != of.samples {
-            return false;
-        }
-        let factor = (width + own_width / 2) / own_width;
-        let is_part = |own: u64, all: u64| (all / factor..=all.div_ceil(factor)).contains(&own);
-        factor > 1 && is_part(own_width, width) && is_part(own_height, height)
-    }
+    let factor = (width + own_width / 2) / own_width;
+    let is_part = |own: u64, all: u64| (all / factor..=all.div_ceil(factor)).contains(&own);
+    factor > 1 && is_part(own_width, width) && is_part(own_height, height)
 }
 
 /// Returns the numbers of the pages that are smaller versions of the page `first`.
@@ -68,7 +27,7 @@ pub(super) fn versions(pages: &[(u64, Look)], first: usize) -> Vec<usize> {
     let (mut larger, mut found) = (of.size, Vec::new());
     for (number, (_, page)) in pages.iter().enumerate().skip(first + 1) {
         match page.role {
-            Role::Picture if page.is_version_of(&of) && page.size.0 < larger.0 => {
+            Role::Picture if is_version(page, &of) && page.size.0 < larger.0 => {
                 larger = page.size;
                 found.push(number);
             }
@@ -89,7 +48,7 @@ pub(super) fn find(pages: &mut [(u64, Look)]) -> bool {
     while at < pages.len() {
         let (_, page) = pages[at];
         if page.role == Role::Picture {
-            if with_versions.iter().any(|of| page.is_version_of(of)) {
+            if with_versions.iter().any(|of| is_version(&page, of)) {
                 return false;
             }
             let found = versions(pages, at);

@@ -36,6 +36,7 @@ pub(crate) fn encode(
     let max_small = if has_lzw { MAX_SMALL_LZW } else { MAX_SMALL };
     let all_bytes = samples.raster().all_bytes().saturating_add(pyramid.all_bytes(samples.raster()));
     // A small header has no room for a large one, should the directories need that.
+    let all_bytes = all_bytes.saturating_add(pyramid.bytes_of_masks());
     let all_bytes = all_bytes.saturating_add(decoded.metadata_bytes().encoded(Format::Tiff));
     let big = was_big || all_bytes > max_small;
     let start = out.stream_position()?;
@@ -48,14 +49,16 @@ pub(crate) fn encode(
         end += bytes.len() as u64;
         Ok(end - bytes.len() as u64)
     };
-    let (strips, overviews) = if room.is_some() {
+    let (strips, overviews, masks) = if room.is_some() {
+        let masks = pyramid.write_masks(&mut put)?;
         let overviews = write_overviews_first(&samples, help, &mut put)?;
-        (samples.write(help, &mut put)?, overviews)
+        (samples.write(help, &mut put)?, overviews, masks)
     } else {
         let strips = samples.write(help, &mut put)?;
-        (strips, overviews::make(pyramid, &samples, help, &mut put)?)
+        let overviews = overviews::make(pyramid, &samples, help, &mut put)?;
+        (strips, overviews, pyramid.write_masks(&mut put)?)
     };
-    let pages = [samples.written(decoded, strips).with_overviews(overviews)];
+    let pages = [samples.written(decoded, strips).with_masks(masks).with_overviews(overviews)];
     let pixels = PixelsAt { room: room.unwrap_or(0), end, joined: false };
     let length = directories::finish(pages.iter().map(Cow::Borrowed), &pixels, big, (out, start))?;
     out.seek(SeekFrom::End(0))?;

@@ -19,7 +19,7 @@ use crate::streams::Help;
 use equalize::{Depth, Layout};
 
 /// The pyramid of pictures that came without overviews.
-static NO_PYRAMID: Pyramid = Pyramid { overviews: Vec::new(), are_labels: false, room: None };
+static NO_PYRAMID: Pyramid = Pyramid::NONE;
 
 /// Returns the bytes of rows that an encoder holds beyond the pixels, where a strip is a row.
 ///
@@ -208,6 +208,9 @@ impl<'s> Samples<'s> {
             no_data,
             pyramid: self.pyramid.clone(),
             overviews: Vec::new(),
+            masks: Vec::new(),
+            number: 0,
+            is_copy: false,
             role: Role::Picture,
             says_smaller: false,
         }

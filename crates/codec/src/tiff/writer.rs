@@ -226,7 +226,8 @@ impl Writer {
             return Ok(written);
         }
         let overviews = overviews::make(samples.pyramid(), samples, help, put)?;
-        Ok(written.with_overviews(overviews))
+        let masks = samples.pyramid().write_masks(put)?;
+        Ok(written.with_masks(masks).with_overviews(overviews))
     }
 
     /// Writes bytes to the spill.
@@ -253,6 +254,8 @@ impl Writer {
             let pictures = iter::from_fn(|| Written::joined(bands.by_ref().take(self.each).collect()));
             pages = pictures.collect();
             for (whole, of_bands) in pages.iter_mut().zip(&self.of_bands) {
+                let masks = whole.pyramid.write_masks(&mut |bytes| write_at(out, bytes, &mut end))?;
+                *whole = whole.clone().with_masks(masks);
                 let strips = of_bands.take(&whole.pyramid);
                 end = whole.place_overviews(strips, (self.are_last, end), &mut |from, to, length| {
                     copy(spill, from, out, to, length)

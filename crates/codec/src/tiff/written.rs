@@ -6,9 +6,10 @@ use std::mem;
 use std::sync::Arc;
 
 use super::super::ifd::{Directory, Value};
+use super::mask::Mask;
 use super::method::Compression;
 use super::pyramid::{Overview, Pyramid};
-use super::strips::{Raster, Strips};
+use super::strips::{Raster, Shape, Strips};
 use super::{gdal, tags};
 
 /// Copies so many bytes from an offset of one file to one of another: from, to and length.
@@ -30,6 +31,12 @@ pub(super) struct Written {
     pub(super) pyramid: Pyramid,
     /// The overviews that have been made, in the order of the pyramid.
     pub(super) overviews: Vec<Self>,
+    /// The masks of the picture and of its overviews.
+    pub(super) masks: Vec<Self>,
+    /// The number of an overview or a mask among the directories of the picture.
+    pub(super) number: usize,
+    /// Whether its tags but the places are those that it had, as of masks.
+    pub(super) is_copy: bool,
     pub(super) role: Role,
     /// Whether it is marked as a smaller version of another.
     pub(super) says_smaller: bool,
@@ -78,6 +85,46 @@ impl Written {
         Self { overviews, pyramid: Pyramid::default(), ..self }
     }
 
+    /// Returns the picture with the masks of its pyramid, given their strips or tiles.
+    pub(super) fn with_masks(mut self, strips: Vec<Strips>) -> Self {
+        let masks = self.pyramid.masks.iter().zip(strips);
+        self.masks = masks.map(|(mask, strips)| self.mask(mask, strips)).collect();
+        self
+    }
+
+    fn mask(&self, mask: &Mask, strips: Strips) -> Self {
+        let (width, height) = mask.size();
+        let shape = mask.is_tiled().then_some(Shape::Tiles { width: 16, height: 16 });
+        Self {
+            raster: Raster { width, height, shape, ..self.raster },
+            compression: Compression::Stored,
+            strips,
+            kept: Arc::clone(&mask.kept),
+            icc: None,
+            top: None,
+            no_data: None,
+            pyramid: Pyramid::default(),
+            overviews: Vec::new(),
+            masks: Vec::new(),
+            number: self.pyramid.number_of(mask.companion.place),
+            is_copy: true,
+            role: if mask.companion.is_below { Role::Below } else { Role::Behind },
+            says_smaller: false,
+        }
+    }
+
+    /// Returns whether it has neither overviews nor masks.
+    pub(super) fn is_alone(&self) -> bool {
+        self.overviews.is_empty() && self.masks.is_empty()
+    }
+
+    /// Returns the overviews and masks in the order of their directories.
+    pub(super) fn beside(&self) -> Vec<&Self> {
+        let mut all: Vec<_> = self.overviews.iter().chain(&self.masks).collect();
+        all.sort_by_key(|one| one.number);
+        all
+    }
+
     fn overview(&self, overview: &Overview, strips: Strips) -> Self {
         let kept = Arc::clone(&overview.kept);
         Self {
@@ -90,6 +137,9 @@ impl Written {
             no_data: self.no_data,
             pyramid: Pyramid::default(),
             overviews: Vec::new(),
+            masks: Vec::new(),
+            number: self.pyramid.number_of(overview.place),
+            is_copy: false,
             role: if overview.is_below { Role::Below } else { Role::Behind },
             says_smaller: overview.says_so,
         }
@@ -97,7 +147,7 @@ impl Written {
 
     /// Returns the offset after all strips or tiles.
     pub(super) fn end(&self) -> u64 {
-        let ends = self.overviews.iter().map(|overview| overview.strips.end);
+        let ends = self.overviews.iter().chain(&self.masks).map(|beside| beside.strips.end);
         ends.fold(self.strips.end, u64::max)
     }
 
@@ -106,11 +156,12 @@ impl Written {
     /// They keep the order in which they were written, in which the pieces of several overviews
     /// alternate. A page then has the same bytes whether it waited for its place or not.
     pub(super) fn move_to(&mut self, mut to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
-        let all = iter::once(&mut self.strips).chain(self.overviews.iter_mut().map(|of| &mut of.strips));
+        let beside = self.overviews.iter_mut().chain(&mut self.masks);
+        let all = iter::once(&mut self.strips).chain(beside.map(|of| &mut of.strips));
         let mut all: Vec<_> = all.collect();
         let mut parts: Vec<_> = all.iter_mut().flat_map(|strips| strips.parts_mut()).collect();
         parts.sort_by_key(|(offset, _)| **offset);
-        for (offset, length) in parts {
+        for (offset, length) in parts.into_iter().filter(|(_, length)| *length > 0) {
             copy(*offset, to, length)?;
             *offset = to;
             to += length;
@@ -148,13 +199,15 @@ impl Written {
         Ok(to)
     }
 
-    /// Moves all strips or tiles to places from `to` on: the smallest overview first, the picture last.
+    /// Moves all strips or tiles to places from `to` on: masks and the smallest overview first, the
+    /// picture last.
     ///
     /// Returns the offset after all.
     pub(super) fn move_behind_overviews(&mut self, mut to: u64, copy: &mut Copy<'_>) -> io::Result<u64> {
         let mut all: Vec<&mut Self> = self.overviews.iter_mut().collect();
         all.sort_by_key(|overview| u64::from(overview.raster.width) * u64::from(overview.raster.height));
-        for strips in all.into_iter().map(|overview| &mut overview.strips).chain([&mut self.strips]) {
+        let all = self.masks.iter_mut().chain(all);
+        for strips in all.map(|beside| &mut beside.strips).chain([&mut self.strips]) {
             strips.move_to(to, &mut *copy)?;
             to = strips.end;
         }
@@ -163,6 +216,9 @@ impl Written {
 
     /// Returns the tags that describe the storage of the samples.
     pub(super) fn describe(&self) -> Directory {
+        if self.is_copy {
+            return places(&self.raster, &self.strips);
+        }
         let mut directory = describe(&self.raster, self.compression, &self.strips);
         if self.kept.get(tags::COLOUR_MAP).is_some() {
             directory.set(tags::PHOTOMETRIC, Value::shorts(&[tags::PALETTE]));
@@ -194,7 +250,7 @@ impl Written {
         let of = |one: &Self| {
             (one.raster, one.compression, one.strips.rows, one.top, one.no_data, one.role, one.says_smaller)
         };
-        let is_plain = |one: &Self| one.overviews.is_empty() && one.pyramid.overviews.is_empty();
+        let is_plain = |one: &Self| one.is_alone() && one.pyramid.overviews.is_empty();
         of(self) == of(other)
             && self.kept == other.kept
             && self.icc == other.icc
@@ -213,9 +269,21 @@ impl Written {
     }
 }
 
+/// Returns the tags of the places of strips or tiles.
+fn places(raster: &Raster, strips: &Strips) -> Directory {
+    let (offsets, lengths) = match raster.tile() {
+        Some(_) => (tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS),
+        None => (tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS),
+    };
+    let mut directory = Directory::default();
+    directory.set(offsets, Value::longs(&strips.offsets));
+    directory.set(lengths, Value::longs(&strips.lengths));
+    directory
+}
+
 /// Returns the tags that describe the storage of the samples.
 fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Directory {
-    let mut directory = Directory::default();
+    let mut directory = places(raster, strips);
     let channels = raster.channels();
     let colour = match raster.colours {
         1 if raster.inverted => tags::WHITE_IS_ZERO,
@@ -228,16 +296,12 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     directory.set(tags::COMPRESSION, Value::shorts(&[compression.number()]));
     directory.set(tags::PHOTOMETRIC, Value::shorts(&[colour]));
     directory.set(tags::SAMPLES_PER_PIXEL, Value::shorts(&[channels as u16]));
-    let (offsets, lengths) = if let Some((width, height)) = raster.tile() {
+    if let Some((width, height)) = raster.tile() {
         directory.set(tags::TILE_WIDTH, Value::longs(&[width.into()]));
         directory.set(tags::TILE_LENGTH, Value::longs(&[height.into()]));
-        (tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS)
     } else {
         directory.set(tags::ROWS_PER_STRIP, Value::longs(&[strips.rows]));
-        (tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS)
-    };
-    directory.set(offsets, Value::longs(&strips.offsets));
-    directory.set(lengths, Value::longs(&strips.lengths));
+    }
     if raster.planar {
         directory.set(tags::PLANAR_CONFIGURATION, Value::shorts(&[2]));
     }
