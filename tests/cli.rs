@@ -20,6 +20,7 @@ mod preset_results;
 mod presets;
 mod record;
 mod report;
+mod sidecars;
 mod signals;
 mod single;
 mod threads;

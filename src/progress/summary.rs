@@ -27,6 +27,11 @@ const LISTED: usize = 20;
 /// The most pictures to name with a reason that they share.
 const NAMED: usize = 3;
 
+/// What becomes of overviews and masks beside pictures.
+const SIDECARS: &str = "overviews beside pictures (.ovr) show the old contrast, and masks beside them (.msk) are not read; \
+    `gdaladdo -ro OUT.tif 2 4 8` makes overviews again, and \
+    `gdal_translate --config GDAL_TIFF_INTERNAL_MASK YES IN.tif NEW.tif` puts a mask into the TIFF, where it is used and kept";
+
 /// The result of a run.
 ///
 /// As JSON, a path is a string if it is UTF-8, otherwise an object with its bytes as numbers,
@@ -346,6 +351,9 @@ impl Summary {
             let names: Vec<_> = self.left_out.iter().map(|(glob, count)| format!("{count} {glob}")).collect();
             writeln!(text, "  by name: {} (--include '*' --include NAME takes them)", names.join(", "))?;
         }
+        if self.skipped.contains_key(&Skip::Reserved(Purpose::Sidecar)) {
+            writeln!(text, "Note: {SIDECARS}")?;
+        }
         for (remark, count) in &self.remarks {
             write!(text, "Note: {}", remark.of(*count))?;
             if let Some(range) = self.inner_range.filter(|_| remark.recommends_range()) {
@@ -476,6 +484,7 @@ impl Skip {
             Self::Reserved(Purpose::SystemFolder) => "a system folder",
             Self::Reserved(Purpose::Backup) => "a backup",
             Self::Reserved(Purpose::Incomplete) => "a temporary name, of a file that is not complete yet",
+            Self::Reserved(Purpose::Sidecar) => "overviews or a mask of the picture beside it",
         }
     }
 
@@ -504,6 +513,10 @@ impl Skip {
             Self::Reserved(Purpose::Backup) => format!("{count} backup{}", if one { "" } else { "s" }),
             Self::Reserved(Purpose::Incomplete) => {
                 format!("{count} under {}", if one { "a temporary name" } else { "temporary names" })
+            }
+            Self::Reserved(Purpose::Sidecar) => {
+                let s = if one { "" } else { "s" };
+                format!("{count} file{s} of overviews or masks beside pictures")
             }
         }
     }

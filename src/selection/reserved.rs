@@ -22,6 +22,8 @@ pub enum Purpose {
     Backup,
     /// A file that is being written, and is renamed once it is complete.
     Incomplete,
+    /// A file of overviews or of a mask of the picture of that name in the same folder.
+    Sidecar,
 }
 
 /// A pattern of reserved names. All texts are in ASCII.
@@ -65,6 +67,11 @@ impl Reserved {
 
     const fn incomplete(pattern: Pattern, maker: &'static str) -> Self {
         Self { pattern, any_case: true, purpose: Purpose::Incomplete, maker }
+    }
+
+    const fn sidecar(text: &'static str) -> Self {
+        let (pattern, maker) = (Pattern::AfterPicture(text), "GDAL");
+        Self { pattern, any_case: true, purpose: Purpose::Sidecar, maker }
     }
 
     const fn in_any_case(self) -> Self {
@@ -163,6 +170,9 @@ const FILES: &[Reserved] = &[
     Reserved::incomplete(Pattern::Suffix(".!sync"), "Resilio Sync"),
     Reserved::incomplete(Pattern::Prefix("~syncthing~"), "Syncthing on Windows"),
     Reserved::incomplete(Pattern::Prefix("~$"), "Microsoft Office: marks of an open file"),
+    Reserved::sidecar(".ovr"),
+    Reserved::sidecar(".msk"),
+    Reserved::sidecar(".msk.ovr"),
 ];
 
 /// Returns the reserved name that a folder has.
@@ -231,6 +241,16 @@ mod tests {
         }
         let latin1 = OsStr::from_bytes(b"\xe9t\xe9.png.part");
         assert_eq!(file(Path::new(latin1)).map(Reserved::to_string), Some("*.part".into()));
+    }
+
+    #[test]
+    fn overviews_and_masks_are_those_of_a_picture() {
+        for name in ["a.tif.ovr", "a.TIF.OVR", "a.jp2.msk", "a.tif.msk.ovr"] {
+            assert_eq!(purpose(file, name), Some(Purpose::Sidecar), "{name}");
+        }
+        for name in ["a.ovr", "a.msk", "a.txt.ovr", "a.ovr.tif"] {
+            assert_eq!(purpose(file, name), None, "{name}");
+        }
     }
 
     #[test]

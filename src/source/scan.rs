@@ -5,6 +5,7 @@ mod candidates;
 mod found;
 mod images;
 mod objects;
+mod sidecars;
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -88,6 +89,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let found = found.into_iter();
     let candidates = found.map(|found| Candidate { output: found.output(settings, &prefixes), found });
     candidates::plan(candidates.collect(), settings, stop, &mut plan)?;
+    plan.notes.extend(sidecars::note(&plan.jobs, settings));
     Ok(plan)
 }
 
