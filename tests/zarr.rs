@@ -210,7 +210,39 @@ fn an_image_is_done_again_when_any_of_it_changed_and_takes_the_place_of_its_outp
 #[test]
 fn what_cannot_be_done_is_refused_with_a_remedy_and_leaves_nothing() {
     let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
-    let cases: [(&str, &dyn Fn(), &str); 8] = [
+    let about = |name: &str, from: &str, to: &str| {
+        let array = String::from_utf8(place.read(format!("{name}/0/.zarray"))).unwrap();
+        assert!(array.contains(from), "{array}");
+        place.file(format!("{name}/0/.zarray"), array.replace(from, to));
+    };
+    // The head of a buffer of blosc: version, flags and size of a sample, and then the bytes of
+    // samples, of a block and of all.
+    let head = [&[2, 1, 1, 1][..], &(512_u32 << 20).to_le_bytes(), &256_u32.to_le_bytes(), &[20, 0, 0, 0]];
+    let bomb = || {
+        about(
+            "bomb",
+            r#""compressor": null"#,
+            r#""compressor": {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1, "blocksize": 0}"#,
+        );
+        image.chunks().iter().for_each(|(name, _)| place.file(format!("bomb/0/{name}"), head.concat()));
+    };
+    let cases: [(&str, &dyn Fn(), &str); 12] = [
+        ("bomb", &bomb, "it unpacks to more than the 256 bytes of its samples"),
+        (
+            "codec",
+            &|| about("codec", r#""compressor": null"#, r#""compressor": {"id": "bz2", "level": 1}"#),
+            "with the codec bz2 (array 0) is not supported",
+        ),
+        (
+            "separator",
+            &|| about("separator", r#""dimension_separator": "/""#, r#""dimension_separator": ".""#),
+            "chunks under other names than its metadata give them",
+        ),
+        (
+            "labels/cells",
+            &|| place.file("labels/.zattrs", r#"{"labels": ["cells"]}"#),
+            "its group lists it among labels",
+        ),
         (
             "up",
             &|| place.file("up/.zattrs", ATTRIBUTES.replace("PATH", "../b/0")),
@@ -275,6 +307,19 @@ fn what_takes_more_memory_than_there_is_is_refused_before_it_does() {
     place.file("in/a.zarr/.zattrs", format!("{{\"x\": [{}0], {rest}", "0, ".repeat(400_000)));
     run("16MiB").exits(1).says("metadata in .zattrs").says("--memory");
     run("256MiB").exits(0);
+}
+
+#[test]
+fn chunks_that_were_never_written_are_told_and_those_of_the_fill_value_are_not() {
+    let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
+    image.write(&place, "in/a.zarr");
+    fs::remove_file(place.path("in/a.zarr/0/0/1/1")).unwrap();
+    let filled = place.run("in --out filled --devices cpu");
+    assert!(!filled.exits(0).stderr().contains("never written"), "{filled}");
+    let about = String::from_utf8(place.read("in/a.zarr/0/.zarray")).unwrap();
+    place.file("in/a.zarr/0/.zarray", about.replace(r#""fill_value": 0"#, r#""fill_value": null"#));
+    place.run("in --out out --devices cpu").exits(0).says("parts of it were never written");
+    assert_eq!(place.tree("out/a.zarr/0"), place.tree("filled/a.zarr/0"));
 }
 
 /// Puts a link in the place of a file.

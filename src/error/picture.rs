@@ -137,6 +137,7 @@ impl PictureError {
                 refusal,
                 Refusal::NotAFile
                     | Refusal::ImageFolder { .. }
+                    | Refusal::Labels
                     | Refusal::ObjectName { .. }
                     | Refusal::OutputName { .. }
                     | Refusal::Outside(_)

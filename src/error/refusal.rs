@@ -225,6 +225,11 @@ pub enum Refusal {
         /// The reason, and the remedy.
         why: &'static str,
     },
+    /// It is an OME-Zarr image of labels, by the group that lists it.
+    #[error(
+        "its group lists it among labels, whose values are no brightness; name the image that they are of, or leave them out with --exclude labels"
+    )]
+    Labels,
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

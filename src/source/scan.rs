@@ -375,6 +375,9 @@ impl Search<'_> {
         if let Some(why) = why_no_image_folder(self.settings) {
             return self.plan.failed.push((folder.to_owned(), Refusal::ImageFolder { why }.into()));
         }
+        if codec::is_labels_folder(folder) {
+            return self.plan.failed.push((folder.to_owned(), Refusal::Labels.into()));
+        }
         let state = fs::metadata(folder).and_then(|metadata| {
             let lasting_inodes = self.keeps_inodes(folder, &metadata);
             Ok((InputState::of_folder(folder, &metadata, lasting_inodes)?, metadata))

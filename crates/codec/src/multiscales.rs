@@ -77,6 +77,7 @@ impl Axis {
 /// The parts of an entry of `multiscales` that are read. Anything else in it stays as it is.
 #[derive(Deserialize)]
 struct Entry {
+    version: Option<Value>,
     #[serde(default)]
     axes: Vec<Value>,
     datasets: Vec<Dataset>,
@@ -130,6 +131,39 @@ pub fn says_image(document: &[u8]) -> bool {
     attributes.is_some_and(|attributes| attributes.multiscales.is_some())
 }
 
+/// The name of the group that lists images of labels.
+const LABELS: &str = "labels";
+
+/// Returns whether a group above a folder lists it among its images of labels.
+pub fn is_labels_folder(folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else { return false };
+    let mut groups = folder.ancestors().skip(1).filter(|group| group.file_name() == Some(LABELS.as_ref()));
+    groups.any(|group| {
+        let Some(path) = folder.strip_prefix(group).ok().and_then(Path::to_str) else { return false };
+        let mut documents = DOCUMENTS.iter().flat_map(|document| read_document(&group.join(document)));
+        documents.any(|document| lists_labels(&document, path))
+    })
+}
+
+/// Returns the groups above a folder that may list it among their images of labels.
+///
+/// Each comes with the path from there to the folder.
+pub fn groups_of_labels(folder: &str) -> impl Iterator<Item = (&str, &str)> {
+    let parts = folder.match_indices('/').map(|(at, _)| folder.split_at(at));
+    let groups = parts.filter(|(group, _)| group.rsplit('/').next() == Some(LABELS));
+    groups.map(|(group, path)| (group, &path[1..]))
+}
+
+/// Returns whether a document of [`DOCUMENTS`] lists a path among the images of labels.
+pub fn lists_labels(document: &[u8], path: &str) -> bool {
+    let Ok(document) = serde_json::from_slice::<Value>(document) else { return false };
+    let labels = attributes(&document).and_then(|attributes| attributes.get(LABELS)?.as_array());
+    labels
+        .into_iter()
+        .flatten()
+        .any(|label| label.as_str().is_some_and(|label| label.trim_matches('/') == path))
+}
+
 /// Reads a document of metadata, without waiting for the writer of a pipe.
 fn read_document(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = File::options();
@@ -177,7 +211,9 @@ impl Multiscales {
         let axes = entry.axes.iter().map(|axis| Axis::deserialize(axis).ok());
         let axes = axes.collect::<Option<Vec<_>>>().filter(|axes| !axes.is_empty());
         let axes = axes.ok_or_else(|| {
-            unsupported("an OME-Zarr image of a version before 0.4", "convert it to 0.4 or 0.5 first")
+            let version = attributes.get("version").or(entry.version.as_ref()).and_then(Value::as_str);
+            let version = version.map_or("a version before 0.4".to_owned(), |said| format!("version {said}"));
+            unsupported(&format!("an OME-Zarr image of {version}"), "convert it to 0.4 or 0.5 first")
         })?;
         check_axes(&axes)?;
         let datasets: Vec<_> = entry.datasets.into_iter().map(|dataset| dataset.path).collect();
@@ -291,6 +327,7 @@ mod tests {
         for (image, what) in [
             (r#"[{"datasets": [{"path": "0"}]}]"#, "version before 0.4"),
             (r#"[{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]"#, "version before 0.4"),
+            (r#"[{"version": "0.6.dev1", "datasets": [{"path": "0"}]}]"#, "of version 0.6.dev1 is"),
             (r#"[{"axes": [{"name": "x"}, {"name": "c"}], "datasets": [{"path": "0"}]}]"#, "last two axes"),
             ("[]", "without exactly one image"),
             (
@@ -307,5 +344,28 @@ mod tests {
         let labels = br#"{"multiscales": [], "image-label": {}}"#;
         assert!(matches!(Multiscales::parse(labels), Err(GroupError::Unsupported { .. })));
         assert!(matches!(Multiscales::parse(b"{"), Err(GroupError::Malformed(_))));
+        let newer = br#"{"zarr_format": 3, "attributes": {"ome": {"version": "0.6", "multiscales": [{"datasets": []}]}}}"#;
+        assert!(Multiscales::parse(newer).unwrap_err().to_string().contains("of version 0.6 is"));
+    }
+
+    #[test]
+    fn a_group_lists_its_images_of_labels() {
+        let listed = |document: &[u8]| ["cells", "a/b", "b"].map(|path| lists_labels(document, path));
+        assert_eq!(listed(br#"{"labels": ["cells", "a/b/"]}"#), [true, true, false]);
+        let new = br#"{"zarr_format": 3, "attributes": {"ome": {"labels": ["b"]}}}"#;
+        assert_eq!(listed(new), [false, false, true]);
+        assert_eq!(listed(br#"{"zarr_format": 3, "attributes": {"labels": ["b"]}}"#), [false; 3]);
+        let groups = |folder| groups_of_labels(folder).collect::<Vec<_>>();
+        assert_eq!(groups("in/a.zarr/labels/a/b"), [("in/a.zarr/labels", "a/b")]);
+        assert_eq!(groups("labels/cells"), [("labels", "cells")]);
+        assert_eq!((groups("in/labels"), groups("in/images/a")), (vec![], vec![]));
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir_all(at("labels/cells")).unwrap();
+        std::fs::write(at("labels/.zattrs"), r#"{"labels": ["cells"]}"#).unwrap();
+        assert_eq!(
+            ["labels/cells", "labels", "labels/other"].map(|folder| is_labels_folder(&at(folder))),
+            [true, false, false]
+        );
     }
 }

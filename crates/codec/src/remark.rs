@@ -44,7 +44,9 @@ pub enum Remark {
     OneOfSeries,
     /// A TIFF's OME-XML only names another file, in which its metadata are.
     MetadataElsewhere,
-    /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
+    /// Strips or tiles of a TIFF, or chunks of an image without a fill value, were never written.
+    ///
+    /// They are 0 or the no-data value.
     Sparse,
     /// A TIFF's channel other than colour and alpha was left out, for lack of a place for it.
     WithoutChannel,
@@ -131,12 +133,10 @@ impl Decoded {
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
             Native::Gif(_) => vec![(target.format.is_none() && to == Format::Png).then_some(Remark::NowPng)],
             Native::Other(other) => vec![other.lost_channel.then_some(Remark::WithoutChannel)],
-            Native::Png(_)
-            | Native::Pnm(_)
-            | Native::Pfm(_)
-            | Native::Bmp(_)
-            | Native::Dicom(_)
-            | Native::Zarr(_) => Vec::new(),
+            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Dicom(_) => {
+                Vec::new()
+            }
+            Native::Zarr(zarr) => vec![zarr.is_sparse().then_some(Remark::Sparse)],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);

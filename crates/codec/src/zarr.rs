@@ -10,6 +10,7 @@ mod array;
 mod blocks;
 mod bounded;
 mod folder;
+mod keys;
 mod omero;
 mod reduce;
 mod region;
@@ -29,6 +30,7 @@ use array::Level;
 use blocks::{BlockPage, Blocks, Cut};
 use equalize::{Depth, Layout, Pixel};
 use folder::{below, store_of};
+use keys::Keys;
 use region::Region;
 pub(super) use write::Writer;
 
@@ -75,6 +77,8 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Native {
     heap_bytes: u64,
+    /// Whether it has samples that were never written.
+    is_sparse: bool,
 }
 
 /// A page that is to be read.
@@ -136,7 +140,12 @@ impl Image {
         let image = Self { store, about, levels };
         image.check_levels()?;
         // A value that cannot be copied is found before anything is written.
-        image.store.each_key(&|path| image.is_made_again(path), &mut |_| Ok(()))?;
+        let keys = Keys::of(&image.levels);
+        image.store.each_key(&|path| keys.skips(path), &mut |key| {
+            keys.take(key);
+            Ok(())
+        })?;
+        keys.check()?;
         Ok(image)
     }
 
@@ -264,6 +273,10 @@ impl Native {
     pub(super) fn heap_bytes(&self) -> u64 {
         self.heap_bytes
     }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        self.is_sparse
+    }
 }
 
 impl Source {
@@ -315,14 +328,14 @@ impl Describe for Source {
 impl Decode for Source {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let (layout, metadata) = (self.layout(), Metadata::default());
-        let native = AnyNative::Zarr(Native { heap_bytes: self.place.heap_bytes });
+        let native = |is_sparse| AnyNative::Zarr(Native { heap_bytes: self.place.heap_bytes, is_sparse });
         let Some(form) = self.form() else {
-            self.base().read(self.region(), &mut slot[..self.bytes() as usize])?;
-            return Ok(Payload { layout, metadata, native, mapped: None });
+            let is_sparse = self.base().read(self.region(), &mut slot[..self.bytes() as usize])?;
+            return Ok(Payload { layout, metadata, native: native(is_sparse), mapped: None });
         };
         let mut samples = Vec::new();
         crate::reader::resize(&mut samples, self.bytes() as usize)?;
-        self.base().read(self.region(), &mut samples)?;
+        let native = native(self.base().read(self.region(), &mut samples)?);
         let (width, height) = size(self.region());
         let rows = SamplesInMemory { row: width as usize * form.kind.bytes(), samples };
         let (layout, mapped) =

@@ -18,7 +18,7 @@ use crate::selection::{Choice, is_hidden, promises_a_picture};
 use crate::source::done::InputState;
 use crate::source::plan::Skip;
 use crate::source::stop::Stop;
-use codec::{Format, LONGEST_DOCUMENT};
+use codec::{Format, IMAGE_DOCUMENTS, LONGEST_DOCUMENT, groups_of_labels, lists_labels};
 
 /// With up to this many outputs, each is requested; with more, the output folder is listed first: a
 /// listing returns a thousand at once.
@@ -178,6 +178,11 @@ impl Search<'_> {
         if let Some(why) = why_no_image_folder(self.settings) {
             return self.plan.failed.push((path, Refusal::ImageFolder { why }.into()));
         }
+        match are_labels(bucket, root.key()) {
+            Ok(false) => {}
+            Ok(true) => return self.plan.failed.push((path, Refusal::Labels.into())),
+            Err(why) => return self.plan.failed.push((path, PictureError::of_store(why))),
+        }
         self.found.push(Found {
             identity: Identity::of_object(&path),
             input: path,
@@ -267,6 +272,19 @@ impl Search<'_> {
             document: None,
         });
     }
+}
+
+/// Returns whether groups above a folder list it among their images of labels.
+fn are_labels(bucket: &Bucket, folder: &str) -> Result<bool, store::Error> {
+    for (group, path) in groups_of_labels(folder) {
+        for document in IMAGE_DOCUMENTS {
+            let document = bucket.get(&bucket.url(&format!("{group}/{document}")), LONGEST_DOCUMENT)?;
+            if document.is_some_and(|document| lists_labels(&document, path)) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the outermost folder of an object that is an OME-Zarr image, or a plate of images,

@@ -49,6 +49,10 @@ impl Absent {
         match self.0 {}
     }
 
+    pub(super) fn is_sparse(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(super) fn writer(&self) -> Writer {
         match self.0 {}
     }

@@ -4,13 +4,17 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use zarrs::array::{Array, ArrayBytes, ArrayError, CodecOptions};
-use zarrs::plugin::ExtensionName;
+use zarrs::array::codec::api::Codec;
+use zarrs::array::{
+    Array, ArrayBytes, ArrayCreateError, ArrayError, ArrayMetadata, ArrayMetadataV2, CodecOptions,
+    FillValueMetadata,
+};
+use zarrs::plugin::{ExtensionName, PluginCreateError};
 use zarrs::storage::{StorageError, StoreKey};
 
 use super::bounded;
-use super::folder::{Folder, Store};
-use super::region::{Region, copy};
+use super::folder::{Folder, Store, below};
+use super::region::{Region, copy, numbers_of_key};
 use super::written::Written;
 use super::{malformed, unsupported};
 use crate::CodecError;
@@ -30,6 +34,8 @@ pub(super) struct Level {
     pub(super) shape: Vec<u64>,
     /// The shape of the stored unit: a chunk, or a shard of several.
     pub(super) chunk: Vec<u64>,
+    /// Whether a missing chunk was never written: there is no fill value.
+    has_no_fill: bool,
 }
 
 impl Level {
@@ -45,8 +51,9 @@ impl Level {
     ) -> Result<Self, CodecError> {
         bounded::register();
         let node = format!("/{path}");
-        let about = Array::open(Arc::new(Store::new(store, longest)), &node)
-            .map_err(|why| malformed(format!("array {path}: {why}")))?;
+        let metadata = Arc::new(Store::new(store, longest));
+        let about = Array::open(Arc::clone(&metadata), &node);
+        let about = about.map_err(|why| refusal(&**store, path, longest, why))?;
         let name = about.data_type().name_v3().unwrap_or_default();
         let kind = kind(&name).ok_or_else(|| unsupported(format!("an OME-Zarr image of {name} samples")))?;
         let shape = about.shape().to_vec();
@@ -64,8 +71,11 @@ impl Level {
         let bytes =
             bytes.ok_or_else(|| malformed(format!("array {path} has chunks of {chunk:?} samples")))?;
         let store = Store::new(store, bytes.saturating_mul(2).saturating_add(BESIDE));
+        let has_no_fill =
+            matches!(about.metadata(), ArrayMetadata::V2(v2) if v2.fill_value == FillValueMetadata::Null);
+        let about = bounded::with_all(about).map_err(|why| malformed(format!("array {path}: {why}")))?;
         let array = about.with_storage(Arc::new(store));
-        Ok(Self { array, path: path.to_owned(), kind, shape, chunk })
+        Ok(Self { array, path: path.to_owned(), kind, shape, chunk, has_no_fill })
     }
 
     /// Returns the bytes of the samples of a chunk.
@@ -97,10 +107,21 @@ impl Level {
 
     /// Reads the samples of a box, chunk by chunk, in native byte order.
     ///
+    /// Returns whether any of them were never written.
+    ///
     /// # Errors
     /// When a chunk is damaged; it is named.
-    pub(super) fn read(&self, region: &Region, into: &mut [u8]) -> Result<(), CodecError> {
-        read(&self.array, self, region, into)
+    pub(super) fn read(&self, region: &Region, into: &mut [u8]) -> Result<bool, CodecError> {
+        let is_any_missing = read(&self.array, self, region, into)?;
+        Ok(is_any_missing && self.has_no_fill)
+    }
+
+    /// Returns whether the chunk with the numbers in a key has this key.
+    ///
+    /// `None` if these are no numbers of a chunk.
+    pub(super) fn is_key_of_chunk(&self, key: &str) -> Option<bool> {
+        let numbers = numbers_of_key(key.strip_prefix(&*self.path)?.strip_prefix('/')?)?;
+        (numbers.len() == self.shape.len()).then(|| self.array.chunk_key(&numbers).as_str() == key)
     }
 
     /// Returns all samples of a chunk as a box, including those beyond the end of the array.
@@ -138,7 +159,7 @@ impl Output {
     /// # Errors
     /// When they cannot be read.
     pub(super) fn read(&self, level: &Level, region: &Region, into: &mut [u8]) -> Result<(), CodecError> {
-        read(&self.array, level, region, into)
+        read(&self.array, level, region, into).map(|_| ())
     }
 
     /// Writes a box of whole chunks, as far as these lie in the array.
@@ -164,22 +185,24 @@ impl Output {
     }
 }
 
-/// Reads the samples of a box of an array like `level`.
-fn read(array: &Array<Store>, level: &Level, region: &Region, into: &mut [u8]) -> Result<(), CodecError> {
-    let bytes = level.kind.bytes();
+/// Reads the samples of a box of an array like `level`. Returns whether any chunk is missing.
+fn read(array: &Array<Store>, level: &Level, region: &Region, into: &mut [u8]) -> Result<bool, CodecError> {
+    let (bytes, mut is_any_missing) = (level.kind.bytes(), false);
     for numbers in region.cells(&level.chunk) {
         let whole = level.whole_chunk(&numbers);
-        let chunk: ArrayBytes<'_> = array
-            .retrieve_chunk_opt(&numbers, &options())
+        let chunk = array
+            .retrieve_chunk_if_exists_opt::<ArrayBytes<'_>>(&numbers, &options())
             .map_err(|why| fault(&array.chunk_key(&numbers), why))?;
-        let chunk = chunk.into_fixed().map_err(|why| malformed(why.to_string()))?;
+        is_any_missing |= chunk.is_none();
+        let fill = || ArrayBytes::new_flen(array.fill_value().as_ne_bytes().repeat(whole.samples() as usize));
+        let chunk = chunk.unwrap_or_else(fill).into_fixed().map_err(|why| malformed(why.to_string()))?;
         if chunk.len() as u64 != level.chunk_bytes() {
             let key = array.chunk_key(&numbers);
             return Err(malformed(format!("chunk {key} has {} bytes of samples", chunk.len())));
         }
         copy((&chunk, &whole), (into, region), bytes);
     }
-    Ok(())
+    Ok(is_any_missing)
 }
 
 /// The cores are for pages; a chunk is for one of them alone.
@@ -221,13 +244,52 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
+/// Returns the error for an array that cannot be opened, with its name.
+fn refusal(store: &dyn ImageStore, path: &str, longest: u64, why: ArrayCreateError) -> CodecError {
+    use ArrayCreateError as Error;
+    use PluginCreateError::Unsupported;
+    match why {
+        Error::StorageError(StorageError::IOError(why)) => of_storage(why),
+        Error::UnsupportedZarrV2Array(reason) => match unknown_codec(store, path, longest) {
+            Some(name) => unsupported_part(&format!("codec {name}"), path),
+            None => malformed(format!("array {path}: {reason}")),
+        },
+        Error::CodecsCreateError(Unsupported(part))
+        | Error::DataTypeCreateError(Unsupported(part))
+        | Error::ChunkGridCreateError(Unsupported(part))
+        | Error::ChunkKeyEncodingCreateError(Unsupported(part))
+        | Error::StorageTransformersCreateError(Unsupported(part)) => {
+            let part = part.to_string();
+            unsupported_part(part.strip_suffix(" is not supported").unwrap_or(&part), path)
+        }
+        why => malformed(format!("array {path}: {why}")),
+    }
+}
+
+fn unsupported_part(part: &str, path: &str) -> CodecError {
+    let what = format!("an OME-Zarr image with the {part} (array {path})");
+    let remedy = "write it as integers or floats in a regular grid of chunks, with blosc, gzip, zlib, Zstandard or no codec";
+    CodecError::unsupported(what, remedy)
+}
+
+/// Returns the name of a codec of an array of Zarr 2 that is not known.
+fn unknown_codec(store: &dyn ImageStore, path: &str, longest: u64) -> Option<String> {
+    let text = store.read(&below(path, ".zarray"), longest).ok()??;
+    let about: ArrayMetadataV2 = serde_json::from_slice(&text).ok()?;
+    let mut codecs = about.filters.iter().flatten().chain(&about.compressor);
+    let is_unknown = |codec: Result<Codec, _>| matches!(codec, Err(PluginCreateError::Unsupported(_)));
+    codecs.find(|codec| is_unknown(Codec::from_metadata(*codec))).map(|codec| codec.id().to_owned())
+}
+
 /// Returns the error for a fault of a chunk, with the chunk's name.
 fn fault(key: &StoreKey, why: ArrayError) -> CodecError {
     match why {
-        ArrayError::StorageError(StorageError::IOError(why)) => {
-            let shared = |why: Arc<io::Error>| io::Error::new(why.kind(), why.to_string());
-            Arc::try_unwrap(why).unwrap_or_else(shared).into()
-        }
+        ArrayError::StorageError(StorageError::IOError(why)) => of_storage(why),
         why => malformed(format!("chunk {key}: {why}")),
     }
+}
+
+fn of_storage(why: Arc<io::Error>) -> CodecError {
+    let shared = |why: Arc<io::Error>| io::Error::new(why.kind(), why.to_string());
+    Arc::try_unwrap(why).unwrap_or_else(shared).into()
 }

@@ -63,6 +63,12 @@ pub(super) fn numbers_of(mut number: u64, counts: &[u64]) -> Vec<u64> {
     numbers
 }
 
+/// Returns the numbers of a chunk by its key in the array, whatever form that has.
+pub(super) fn numbers_of_key(key: &str) -> Option<Vec<u64>> {
+    let numbers = key.strip_prefix("c/").or_else(|| key.strip_prefix("c.")).unwrap_or(key);
+    numbers.split(['/', '.']).map(|number| number.parse().ok()).collect()
+}
+
 /// Copies the samples in the intersection of two boxes from one buffer to the other.
 ///
 /// They have `bytes` bytes each.
@@ -111,5 +117,15 @@ mod tests {
         let cells = cells.map(|numbers| Region::of_cell(&numbers, &[2, 7, 4], &array));
         assert_eq!(cells.map(|cell| cell.samples()).sum::<u64>(), 5 * 7 * 9);
         assert!(region([3, 0, 5], [1, 1, 3]).cells(&[2, 7, 4]).eq([[1, 0, 1]]));
+    }
+
+    #[test]
+    fn the_numbers_of_a_chunk_are_known_in_every_form() {
+        for key in ["1/0/12", "1.0.12", "c/1/0/12", "c.1.0.12"] {
+            assert_eq!(numbers_of_key(key), Some(vec![1, 0, 12]), "{key}");
+        }
+        for other in [".zarray", "c", "c/", "1/x", "notes.txt", ""] {
+            assert_eq!(numbers_of_key(other), None, "{other}");
+        }
     }
 }
