@@ -15,6 +15,7 @@ use zarrs::array::codec::api::{
     register_codec_v3,
 };
 use zarrs::array::codec::{BloscCodec, GzipCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::{Array, ArrayBuilder, ArrayCreateError};
 use zarrs::metadata::Configuration;
 use zarrs::plugin::{ExtensionAliases, ExtensionName, ZarrVersion, ZarrVersion2, ZarrVersion3};
 
@@ -60,6 +61,29 @@ where
         <C as ExtensionAliases<ZarrVersion3>>::matches_name,
         move |metadata| Ok(bounded(<C as CodecTraitsV3>::create(metadata)?, bound)),
     ));
+}
+
+/// Returns an array whose codecs are all bounded.
+///
+/// Those of blosc in Zarr 2 are made without asking for the registered ones.
+///
+/// # Errors
+/// Those of an array that is made.
+pub(super) fn with_all<S>(array: Array<S>) -> Result<Array<S>, ArrayCreateError> {
+    let codecs = array.codecs();
+    let is_blosc = |codec: &Arc<dyn BytesToBytesCodecTraits>| codec.as_any().is::<BloscCodec>();
+    if !codecs.bytes_to_bytes_codecs().iter().any(is_blosc) {
+        return Ok(array);
+    }
+    let bounded = codecs.bytes_to_bytes_codecs().iter().map(|codec| match is_blosc(codec) {
+        true => Arc::new(Bounded { inner: Arc::clone(codec), bound: Bound::Stated(stated_by_blosc) }),
+        false => Arc::clone(codec),
+    });
+    let bounded = bounded.collect();
+    ArrayBuilder::from_array(&array)
+        .fill_value(array.fill_value().clone())
+        .bytes_to_bytes_codecs(bounded)
+        .build(array.storage(), array.path().as_str())
 }
 
 fn bounded(codec: Codec, bound: Bound) -> Codec {
@@ -193,7 +217,7 @@ mod tests {
             assert!(unpack(&packed, (1 << 20) - 1).is_err(), "{number}");
             assert!(unpack(&packed[..packed.len() / 2], 1 << 20).is_err(), "{number}");
         }
-        // Version, flags, size of a sample, then the bytes of samples, of a block and of all.
+        // Version, flags, size of a sample; then the bytes of samples, of a block and of all.
         let head = |samples: u32, block: u32| {
             [&[2, 1, 1, 1][..], &samples.to_le_bytes(), &block.to_le_bytes(), &[20, 0, 0, 0]].concat()
         };
