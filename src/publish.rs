@@ -14,8 +14,8 @@ mod upload;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,6 +119,29 @@ impl Publisher {
         of: Option<Digest>,
     ) -> Result<Unpublished<'_>, PublishError> {
         self.begin_as(Kind::Folder(of), root, output)
+    }
+
+    /// Writes the output `output`, below the folder `root`, with the content of a file, unless that
+    /// is there already.
+    ///
+    /// # Errors
+    /// When the file cannot be read, the output cannot be written, or a file that must not be
+    /// replaced is there.
+    pub fn copy(
+        &self,
+        root: &Path,
+        file: &Path,
+        output: &Path,
+        replaces: Replaces,
+    ) -> Result<(), PublishError> {
+        let content = fs::read(file).map_err(|why| PublishError::new(file, why))?;
+        if fs::read(output).is_ok_and(|there| there == content) {
+            return Ok(());
+        }
+        let mut copy = self.begin(root, output)?;
+        copy.replace(replaces);
+        copy.file().write_all(&content).map_err(|why| copy.unwritten(why))?;
+        copy.publish().map(drop)
     }
 
     /// Returns whether there are remains of an output that [`Publisher::begin_folder`] would

@@ -10,11 +10,12 @@ pub(crate) mod resume;
 pub mod together;
 mod volumes;
 
-use crate::config::{Naming, Settings};
+use crate::config::{Existing, Naming, Settings};
 use crate::device::machine::Machine;
 use crate::error::Error;
+use crate::fs::paths::Shown;
 use crate::progress::{Event, Events, Remade, Reporter, Summary, listing};
-use crate::publish::{self, Publisher};
+use crate::publish::{self, Publisher, Replaces};
 use crate::report;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan, Skipped, Workload};
@@ -34,6 +35,9 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
+        if !settings.dry_run {
+            copy(&mut plan, settings, publisher);
+        }
         run_into(&encoder, Purpose::Equalize, plan, settings, stop)
     };
     let has_folder = settings.naming != Naming::StandardOutput && !store::is_url(&settings.out);
@@ -52,6 +56,16 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         summary.tell_failures(settings.report);
     }
     written.map(|()| summary)
+}
+
+/// Writes the files of a plan that stay as they are, and notes those that cannot be written.
+fn copy(plan: &mut Plan, settings: &Settings, publisher: &Publisher) {
+    let replaces = if settings.existing == Existing::Overwrite { Replaces::Any } else { Replaces::Own };
+    for (from, to) in std::mem::take(&mut plan.copies) {
+        if let Err(why) = publisher.copy(&settings.out, &from, &to, replaces) {
+            plan.notes.push(format!("{} is not copied: {why}", Shown(&from)));
+        }
+    }
 }
 
 /// Sends the pictures of a plan through the devices and into an outlet.

@@ -310,6 +310,32 @@ fn what_takes_more_memory_than_there_is_is_refused_before_it_does() {
 }
 
 #[test]
+fn the_metadata_of_a_collection_go_with_its_images() {
+    let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
+    image.write(&place, "in/plate/A/1");
+    image.write(&place, "in/file/0");
+    place.file("in/plate/.zattrs", r#"{"plate": {}}"#);
+    place.file("in/plate/A/.zgroup", "{}");
+    place.file("in/file/.zattrs", r#"{"bioformats2raw.layout": 3}"#);
+    place.file("in/file/OME/METADATA.ome.xml", "<OME/>");
+    place.file("in/file/OME/thumbnail.png.txt", "left");
+    place.file("in/.zgroup", "{}");
+    place.file("in/other/.zattrs", r#"{"plate": {}}"#);
+    place.run("in --out out --devices cpu").exits(0);
+    let copied = ["plate/.zattrs", "plate/A/.zgroup", "file/.zattrs", "file/OME/METADATA.ome.xml"];
+    for name in copied {
+        assert_eq!(place.read(format!("out/{name}")), place.read(format!("in/{name}")), "{name}");
+    }
+    let is_of_image = |name: &String| name.starts_with("plate/A/1/") || name.starts_with("file/0/");
+    assert_eq!(place.tree("out").iter().filter(|name| !is_of_image(name)).count(), copied.len());
+    place.run("in/file --out alone --devices cpu").exits(0);
+    assert_eq!(place.read("alone/OME/METADATA.ome.xml"), b"<OME/>");
+    place.file("alone/.zattrs", "another");
+    place.run("in/file --out alone --devices cpu").exits(0).says(".zattrs is not copied");
+    assert_eq!(place.read("alone/.zattrs"), b"another");
+}
+
+#[test]
 fn chunks_that_were_never_written_are_told_and_those_of_the_fill_value_are_not() {
     let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
     image.write(&place, "in/a.zarr");

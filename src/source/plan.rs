@@ -60,6 +60,8 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// The files and folders that cannot be processed, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
+    /// The files that go among the outputs as they are, each with its place there.
+    pub copies: Vec<(PathBuf, PathBuf)>,
     /// Notes about the inputs for the user, as sentences.
     pub notes: Vec<String>,
 }

@@ -2,6 +2,7 @@
 //! starts.
 
 mod candidates;
+mod collections;
 mod found;
 mod images;
 mod objects;
@@ -88,7 +89,11 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let prefixes = prefixes(settings)?;
     let found = found.into_iter();
     let candidates = found.map(|found| Candidate { output: found.output(settings, &prefixes), found });
-    candidates::plan(candidates.collect(), settings, stop, &mut plan)?;
+    let candidates: Vec<_> = candidates.collect();
+    if settings.naming == Naming::Mirror && !store::is_url(&settings.out) {
+        plan.copies = collections::files(&candidates);
+    }
+    candidates::plan(candidates, settings, stop, &mut plan)?;
     plan.notes.extend(sidecars::note(&plan.jobs, settings));
     Ok(plan)
 }

@@ -140,8 +140,8 @@ use metadata::MetadataBytes;
 pub use metadata::{Georeference, Metadata, Resolution};
 pub use multiscales::{
     Axis, DOCUMENTS as IMAGE_DOCUMENTS, GroupError, LONGEST as LONGEST_DOCUMENT, METADATA as IMAGE_METADATA,
-    Multiscales, groups_of_labels, image_document, is_image_folder, is_labels_folder, lists_labels,
-    says_image,
+    Multiscales, groups_of_labels, image_document, is_collection_folder, is_image_folder, is_labels_folder,
+    lists_labels, says_image,
 };
 pub use object::Object;
 pub use opened::{Opened, has_several, open, open_image, open_page, open_within, slice_of};

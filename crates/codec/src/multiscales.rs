@@ -154,6 +154,19 @@ pub fn groups_of_labels(folder: &str) -> impl Iterator<Item = (&str, &str)> {
     groups.map(|(group, path)| (group, &path[1..]))
 }
 
+/// Returns whether a folder is the group of several images.
+///
+/// It is a plate, or all that bioformats2raw made of a file.
+pub fn is_collection_folder(folder: &Path) -> bool {
+    let mut documents = DOCUMENTS.iter().flat_map(|document| read_document(&folder.join(document)));
+    documents.any(|document| {
+        let document = serde_json::from_slice::<Value>(&document).unwrap_or_default();
+        let attributes = attributes(&document);
+        attributes
+            .is_some_and(|said| said.contains_key("plate") || said.contains_key("bioformats2raw.layout"))
+    })
+}
+
 /// Returns whether a document of [`DOCUMENTS`] lists a path among the images of labels.
 pub fn lists_labels(document: &[u8], path: &str) -> bool {
     let Ok(document) = serde_json::from_slice::<Value>(document) else { return false };

@@ -1,0 +1,36 @@
+//! Collections of OME-Zarr images: plates, and the images of one file as bioformats2raw lays them
+//! out. The groups above the images have metadata of their own, which name the images.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use codec::{IMAGE_METADATA, is_collection_folder};
+
+use super::found::Candidate;
+
+/// The folder of a collection with the metadata of the file that it was made of, and the file with
+/// these.
+const OME: &str = "OME";
+const OME_XML: &str = "METADATA.ome.xml";
+
+/// Returns the files with the metadata of the collections that images lie in, each with its place
+/// among the outputs.
+pub(super) fn files(candidates: &[Candidate]) -> Vec<(PathBuf, PathBuf)> {
+    let (mut known, mut groups) = (HashMap::new(), BTreeMap::new());
+    let images = candidates.iter().filter(|one| one.found.document.is_some() && one.found.image.is_none());
+    for Candidate { found, output } in images.filter(|one| !one.found.named) {
+        let above = found.input.ancestors().skip(1).zip(output.ancestors().skip(1));
+        let above: Vec<_> = above.take(found.below.components().count()).collect();
+        let mut is_collection =
+            |folder: &Path| *known.entry(folder.to_owned()).or_insert_with(|| is_collection_folder(folder));
+        let outermost = above.iter().rposition(|(folder, _)| is_collection(folder));
+        groups.extend(above.into_iter().take(outermost.map_or(0, |at| at + 1)));
+    }
+    let names = || IMAGE_METADATA.into_iter().map(PathBuf::from);
+    let of_file = || names().chain([PathBuf::from(OME_XML)]).map(|name| Path::new(OME).join(name));
+    let all = groups.into_iter().flat_map(|(folder, place)| {
+        names().chain(of_file()).map(move |name| (folder.join(&name), place.join(name)))
+    });
+    all.filter(|(file, _)| fs::symlink_metadata(file).is_ok_and(|there| there.is_file())).collect()
+}
