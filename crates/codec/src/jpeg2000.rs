@@ -1,7 +1,8 @@
 //! JPEG 2000, in files and in DICOM, decoded by hayro-jpeg2000, which is written in safe Rust.
 //!
 //! It rejects some valid ones as damaged. They are therefore mended in place ([`mend`]): the length
-//! of the last tile-part may be left open, and components may be subsampled all alike. Bytes after
+//! of the last tile-part may be left open, components may be subsampled all alike, and there may be
+//! marker segments that it does not know. Bytes after
 //! the last packet, which some encoders add, are found by trying.
 //!
 //! A [`CodestreamDecoder`] is asked first for codestreams that are [`plain`].
@@ -11,6 +12,8 @@ mod file;
 mod georeference;
 mod memory;
 mod packets;
+
+use std::ops::RangeInclusive;
 
 use hayro_jpeg2000::error::{DecodeError, TileError};
 use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
@@ -25,6 +28,12 @@ const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
 /// The marks of a tile-part and of the end.
 const SOT: [u8; 2] = *b"\xff\x90";
 const EOC: [u8; 2] = *b"\xff\xd9";
+/// The mark of a tile-part's data.
+const SOD: [u8; 2] = *b"\xff\x93";
+/// The code of a comment.
+const COM: u8 = 0x64;
+/// Codes of marks without a segment (T.800, A.1).
+const ALONE: RangeInclusive<u8> = 0x30..=0x3f;
 /// The mark of needs beyond JPEG 2000; it follows the first segment.
 const CAP: [u8; 2] = *b"\xff\x50";
 
@@ -270,9 +279,9 @@ fn last_part(codestream: &[u8]) -> Option<Part> {
 
 /// Corrects a codestream that the decoder would reject.
 ///
-/// It states the length of the last tile-part, and leaves out the subsampling of components if they
-/// all are alike. Anything else stays. The codestream ends within a few bytes of the end of
-/// `codestream`.
+/// It states the length of the last tile-part, leaves out the subsampling of components if they all
+/// are alike, and makes comments of segments that are passed over. Anything else stays. The
+/// codestream ends within a few bytes of the end of `codestream`.
 pub(crate) fn mend(codestream: &mut [u8]) {
     if let Some(part) = last_part(codestream)
         && part.length == 0
@@ -282,6 +291,51 @@ pub(crate) fn mend(codestream: &mut [u8]) {
         part.set_length(codestream, length);
     }
     let _ = Size::mend(codestream);
+    let _ = pass_over_unknown(codestream);
+}
+
+/// Makes comments of the segments that a decoder passes over, in all headers.
+///
+/// These are lengths of packets (PLM) and all that are not known.
+fn pass_over_unknown(codestream: &mut [u8]) -> Option<()> {
+    let mut at = pass_over_until(codestream, SOC_SIZ.len() - SOT.len(), SOT)?;
+    while codestream.get(at..at + 2)? == SOT {
+        let length = u32::from_be_bytes(*codestream.get(at + Part::LENGTH..)?.first_chunk()?);
+        pass_over_until(codestream, at + Part::HEADER as usize - SOD.len(), SOD)?;
+        at = at.checked_add(length as usize).filter(|_| length >= Part::HEADER)?;
+    }
+    Some(())
+}
+
+/// Makes comments of such segments from `at` up to a mark. Returns the offset of the mark.
+fn pass_over_until(codestream: &mut [u8], mut at: usize, mark: [u8; 2]) -> Option<usize> {
+    loop {
+        let &[first, code] = codestream.get(at..)?.first_chunk()?;
+        if [first, code] == mark {
+            return Some(at);
+        }
+        if first != 0xff {
+            return None;
+        }
+        if ALONE.contains(&code) {
+            at += 2;
+            continue;
+        }
+        if !has_effect(code) {
+            codestream[at + 1] = COM;
+        }
+        at += 2 + usize::from(u16::from_be_bytes(*codestream.get(at + 2..)?.first_chunk()?));
+    }
+}
+
+/// Returns whether the segment of a code may have an effect on samples.
+///
+/// Those are of T.800, of T.814 (CAP), of the extensions of T.801, and of encryption (T.807).
+fn has_effect(code: u8) -> bool {
+    matches!(
+        code,
+        0x4f..=0x53 | 0x55 | 0x58 | 0x5a..=0x61 | 0x63..=0x65 | 0x70..=0x79 | 0x90..=0x94 | 0xd9
+    )
 }
 
 /// Returns the offset of the codestream in a file.
@@ -405,6 +459,32 @@ mod tests {
         bytes.extend((apart.len() as u16).to_be_bytes());
         bytes.extend(apart.iter().flat_map(|[across, down]| [7, *across, *down]));
         bytes
+    }
+
+    #[test]
+    fn segments_that_are_not_known_are_passed_over_in_every_header() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/codec/jp2-rgb.j2k");
+        let file = std::fs::read(path).unwrap();
+        let samples = |file: &[u8]| {
+            attempt(file, &mut |decoded| {
+                decoded.components().iter().flat_map(|plane| plane.samples().to_vec()).collect::<Vec<_>>()
+            })
+        };
+        let expected = samples(&file).unwrap();
+        let sot = memchr::memmem::find(&file, &SOT).unwrap();
+        let length = u32::from_be_bytes(*file[sot + Part::LENGTH..].first_chunk().unwrap());
+        for (at, code, is_passed_over) in
+            [(sot, 0x57, true), (sot, 0x6f, true), (sot + 12, 0x6f, true), (sot, 0x74, false)]
+        {
+            let segment = [0xff, code, 0, 6, 1, 2, 3, 4];
+            let mut with = [&file[..at], &segment, &file[at..]].concat();
+            if at > sot {
+                Part { at: sot, length }.set_length(&mut with, length + 8);
+            }
+            assert!(samples(&with).is_err(), "{code:x}");
+            mend(&mut with);
+            assert_eq!(samples(&with).ok().as_ref(), is_passed_over.then_some(&expected), "{code:x} {at}");
+        }
     }
 
     #[test]
