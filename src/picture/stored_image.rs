@@ -48,7 +48,7 @@ impl ObjectFolder {
                     let url = self.bucket.url(&entry.key);
                     url.below(&self.url).map_or(Ok(()), |key| take(key, &entry))?;
                 }
-                Listed::Object(_) => {}
+                Listed::Object(_) | Listed::Marker(_) => {}
                 Listed::Unusable(one) => {
                     let why = format!("{}: {}; copy it under another name", one.name.escape_debug(), one.why);
                     return Err(io::Error::other(why));

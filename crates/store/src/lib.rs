@@ -82,6 +82,8 @@ pub enum Listed {
     Object(Entry),
     /// One that cannot, because of its name.
     Unusable(Unusable),
+    /// The name of an empty one with a slash at its end, which stands for a folder.
+    Marker(String),
 }
 
 /// An object with a name that cannot be used.

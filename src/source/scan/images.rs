@@ -38,7 +38,7 @@ impl Images {
         let entries = || {
             listed.iter().filter_map(|one| match one {
                 Listed::Object(entry) => Some(entry),
-                Listed::Unusable(_) => None,
+                Listed::Unusable(_) | Listed::Marker(_) => None,
             })
         };
         let mut documents: Vec<_> = entries().filter_map(|entry| document_of(&entry.key)).collect();

@@ -117,6 +117,7 @@ impl Search<'_> {
             let (key, size) = match &listed {
                 Listed::Object(entry) => (&*entry.key, entry.size),
                 Listed::Unusable(one) => (&*one.name, one.size),
+                Listed::Marker(_) => continue,
             };
             if let Some((root, _)) = images.folder_of(key) {
                 let image = images.take(root);
@@ -134,6 +135,7 @@ impl Search<'_> {
                 Listed::Unusable(one) => {
                     self.plan.failed.push((path_of(&url), Refusal::ObjectName { why: one.why }.into()));
                 }
+                Listed::Marker(_) => {}
             }
         }
         fault.map_or(Ok(is_there), Err)
@@ -217,8 +219,7 @@ impl Search<'_> {
         left_out: &mut HashSet<PathBuf>,
     ) -> Option<PathBuf> {
         let below = PathBuf::from(url.below(folder)?);
-        // A name with a slash at its end marks a folder for some programs. It comes without the
-        // slash.
+        // An empty object without a slash at its end marks a folder for some programs, too.
         let is_marker = below.as_os_str().is_empty() || size == 0 && !promises_a_picture(&below);
         if is_marker || self.out_url.as_ref().is_some_and(|out| url.is_in(out)) {
             return None;

@@ -132,7 +132,7 @@ async fn page(
     let options = PaginatedListOptions { page_token: token, ..PaginatedListOptions::default() };
     let (PaginatedListResult { result, page_token }, left_out) = ask(store, prefix, options).await?;
     let objects = result.objects.into_iter().map(|meta| Listed::Object(entry(meta)));
-    Ok((objects.chain(left_out.take().into_iter().map(Listed::Unusable)).collect(), page_token))
+    Ok((objects.chain(left_out.take()).collect(), page_token))
 }
 
 /// Returns the names of the folders directly below a folder, as far as they are on the first page.
@@ -142,7 +142,7 @@ pub(super) async fn folders(store: &dyn PaginatedListStore, folder: &Url) -> Res
     Ok(listed.result.common_prefixes.into_iter().map(String::from).collect())
 }
 
-/// Asks for a page, without its objects of unusable names.
+/// Asks for a page, without its objects of unusable names and markers of folders.
 async fn ask(
     store: &dyn PaginatedListStore,
     prefix: Option<&str>,

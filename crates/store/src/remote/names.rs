@@ -11,8 +11,8 @@ use object_store::client::{
 use quick_xml::events::Event;
 use quick_xml::{Reader, escape};
 
-use crate::Unusable;
 use crate::url::fault;
+use crate::{Listed, Unusable};
 
 /// The elements of a page that stand for an object or a folder: of S3 and Google, and of Azure.
 const ENTRIES: [&[u8]; 4] = [b"Contents", b"CommonPrefixes", b"Blob", b"BlobPrefix"];
@@ -25,15 +25,15 @@ const LENGTHS: [&[u8]; 2] = [b"Size", b"Content-Length"];
 
 /// The objects that were taken out of the answer to the request that carries this.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LeftOut(Arc<Mutex<Vec<Unusable>>>);
+pub(super) struct LeftOut(Arc<Mutex<Vec<Listed>>>);
 
 impl LeftOut {
-    pub(super) fn take(&self) -> Vec<Unusable> {
+    pub(super) fn take(&self) -> Vec<Listed> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn put(&self, unusable: Vec<Unusable>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = unusable;
+    fn put(&self, left_out: Vec<Listed>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = left_out;
     }
 }
 
@@ -66,25 +66,27 @@ async fn filtered(response: HttpResponse, left_out: &LeftOut) -> Result<HttpResp
     let (parts, body) = response.into_parts();
     let body = body.bytes().await?;
     let page = std::str::from_utf8(&body).map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
-    let (kept, unusable) = cut(page).map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
-    left_out.put(unusable);
+    let (kept, taken_out) = cut(page).map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
+    left_out.put(taken_out);
     Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(kept)))
 }
 
-/// Returns a page of a listing without unusable names, and a list of these.
-fn cut(page: &str) -> Result<(String, Vec<Unusable>), quick_xml::Error> {
+/// Returns a page of a listing without unusable names and markers of folders, and a list of these.
+///
+/// `object_store` names a marker like an object without the slash.
+fn cut(page: &str) -> Result<(String, Vec<Listed>), quick_xml::Error> {
     let page = page.trim_start_matches('\u{feff}');
     let mut reader = Reader::from_str(page);
-    let (mut kept, mut unusable, mut from) = (String::with_capacity(page.len()), Vec::new(), 0);
+    let (mut kept, mut taken_out, mut from) = (String::with_capacity(page.len()), Vec::new(), 0);
     loop {
         let start = reader.buffer_position() as usize;
         match reader.read_event()? {
             Event::Start(element) if ENTRIES.contains(&element.local_name().as_ref()) => {
                 let inner = reader.read_text(element.name())?;
-                if let Some(one) = unusable_in(&inner.decode()?) {
+                if let Some(one) = taken_out_of(&inner.decode()?) {
                     kept.push_str(&page[from..start]);
                     from = reader.buffer_position() as usize;
-                    unusable.push(one);
+                    taken_out.push(one);
                 }
             }
             Event::Eof => break,
@@ -92,15 +94,19 @@ fn cut(page: &str) -> Result<(String, Vec<Unusable>), quick_xml::Error> {
         }
     }
     kept.push_str(&page[from..]);
-    Ok((kept, unusable))
+    Ok((kept, taken_out))
 }
 
-/// Returns the object or folder in an element of a page, if its name cannot be used.
-fn unusable_in(entry: &str) -> Option<Unusable> {
+/// Returns what an element of a page stands for, if that has an unusable name or is a marker.
+fn taken_out_of(entry: &str) -> Option<Listed> {
     let name = text_in(entry, &NAMES)?;
-    let why = fault(name.strip_suffix('/').unwrap_or(&name))?;
-    let size = text_in(entry, &LENGTHS).and_then(|size| size.parse().ok()).unwrap_or(0);
-    Some(Unusable { name, size, why })
+    // A folder has no length.
+    let size = text_in(entry, &LENGTHS).and_then(|size| size.parse().ok());
+    match fault(name.strip_suffix('/').unwrap_or(&name)) {
+        Some(why) => Some(Listed::Unusable(Unusable { name, size: size.unwrap_or(0), why })),
+        None if size == Some(0) && name.ends_with('/') => Some(Listed::Marker(name)),
+        None => None,
+    }
 }
 
 /// Returns the text of the first element of one of these names.
@@ -123,8 +129,26 @@ mod tests {
     use super::*;
 
     fn cut_of(page: &str) -> (String, Vec<(String, u64)>) {
-        let (kept, unusable) = cut(page).unwrap();
-        (kept, unusable.into_iter().map(|one| (one.name, one.size)).collect())
+        let (kept, taken_out) = cut(page).unwrap();
+        let named = |one| match one {
+            Listed::Unusable(one) => (one.name, one.size),
+            other => panic!("{other:?}"),
+        };
+        (kept, taken_out.into_iter().map(named).collect())
+    }
+
+    #[test]
+    fn an_empty_object_with_a_slash_at_its_end_is_a_marker() {
+        let page =
+            |key: &str, size: u64| format!("<a><Contents><Key>{key}</Key><Size>{size}</Size></Contents></a>");
+        assert_eq!(
+            cut(&page("in/scan.tif/", 0)).unwrap(),
+            ("<a></a>".to_owned(), vec![Listed::Marker("in/scan.tif/".to_owned())])
+        );
+        let folder = "<a><CommonPrefixes><Prefix>in/scan.tif/</Prefix></CommonPrefixes></a>".to_owned();
+        for kept in [page("in/scan.tif", 0), page("in/scan.tif/", 9), folder] {
+            assert_eq!(cut(&kept).unwrap(), (kept, vec![]));
+        }
     }
 
     #[test]
