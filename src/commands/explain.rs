@@ -76,7 +76,7 @@ struct Explained {
     output: PathBuf,
     /// Its record.
     record: Option<Record>,
-    /// Whether a file that histeqd made is unchanged since.
+    /// Whether a file that histeqd made has the time and length that it was made with.
     is_untouched: Option<bool>,
     /// The keys that decided how it looks.
     keys: Option<(Vec<OutputKey>, Source)>,
@@ -160,7 +160,7 @@ impl Explained {
         write!(text, "{}: ", Shown(&self.output))?;
         match self.is_untouched {
             Some(true) => writeln!(text, "made by histeqd, unchanged since")?,
-            Some(false) => writeln!(text, "made by histeqd, changed since")?,
+            Some(false) => writeln!(text, "made by histeqd; copied, touched or changed since")?,
             None => writeln!(text, "no record of histeqd; settings unknown")?,
         }
         match (&self.keys, self.record) {

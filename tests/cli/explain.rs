@@ -49,7 +49,12 @@ fn an_output_tells_its_settings() {
     assert_eq!((&told["unchanged"], &told["input"]), (&true.into(), &serde_json::Value::Null));
 
     place.file("plain/a.pgm", "P5 1 1 255 another");
-    place.run("explain plain/a.pgm").exits(1).prints("plain/a.pgm: made by histeqd, changed since\n");
+    let changed = "made by histeqd; copied, touched or changed since\n";
+    place.run("explain plain/a.pgm").exits(1).prints(&format!("plain/a.pgm: {changed}"));
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let touched = std::fs::File::options().append(true).open(place.path("twice/a.pgm")).unwrap();
+    touched.set_modified(time).unwrap();
+    place.run("explain twice/a.pgm").exits(1).prints(&format!("twice/a.pgm: {changed}"));
     place.run("explain in/a.pgm").exits(1).prints("in/a.pgm: no record of histeqd; settings unknown\n");
     place.run("explain none.pgm").exits(3).says("none.pgm: ");
     place.run("explain /dev/null").exits(3).says("/dev/null: not a regular file; name outputs");
