@@ -391,6 +391,26 @@ fn what_may_pass_is_tried_again_so_often_and_then_put_aside() {
 }
 
 #[test]
+fn a_message_that_is_not_signed_stays_among_the_failures_until_it_is_forgotten() {
+    let place = Place::with(&["in/a.pgm"]);
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let queue = server.queue("signed");
+    place.file("key", "0123456789abcdef0123456789abcdef");
+    submit(&place, &queue, "in --out out").exits(0);
+    work(&place, &queue, "--key-file key");
+    assert_eq!(dead(&place, &queue).len(), 1);
+    let retry = |flags: &str| place.run(&format!("retry --queue {queue} --key-file key {flags}"));
+    retry("").exits(0).prints("1 failed message cannot be tried again");
+    submit(&place, &queue, "in --out out --key-file key").exits(0);
+    work(&place, &queue, "--key-file key").exits(0);
+    assert_eq!(place.tree("out"), ["a.pgm"]);
+    assert_eq!(dead(&place, &queue).len(), 1);
+    retry("--forget").exits(0).prints("1 picture is forgotten");
+    assert!(dead(&place, &queue).is_empty());
+    retry("").exits(0).prints("no picture has failed for good");
+}
+
+#[test]
 fn a_worker_whose_disk_is_gone_puts_nothing_aside() {
     let place = Place::with(&["disk/in/a.pgm", "disk/in/b.pgm"]);
     let Some(server) = Server::start(&place, &[]) else { return };

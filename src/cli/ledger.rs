@@ -75,6 +75,10 @@ pub struct RetryCommand {
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "FILE", requires = "queue")]
     pub key_file: Option<PathBuf>,
+    /// Take failures off the queue's list instead, messages that cannot be read included
+    #[cfg(feature = "queue")]
+    #[arg(long, requires = "queue")]
+    pub forget: bool,
     /// Names, paths or globs of pictures; by default all that failed
     #[arg(value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,

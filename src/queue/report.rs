@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use histeqd_queue::{DeadLetter, Place, Published, Queue, Stats};
+use histeqd_queue::{Place, Published, Queue, Stats};
 use serde::Serialize;
 
 use super::account::Account;
-use super::message::Dead;
+use super::message::{Dead, Message};
 use super::signature::Signatures;
 use super::unusable;
 use crate::cli::{self, RetryCommand};
@@ -20,6 +20,9 @@ use crate::words::Words;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The most dead letters to list for people.
 const SHOWN: usize = 20;
+
+/// Why failed messages are not tried again, and the remedy.
+const UNREAD: &str = "cannot be tried again, unreadable or not signed with the key given here; submit the pictures again, and retry --forget takes it off the list";
 
 /// The state of a queue, for programs.
 #[derive(Serialize)]
@@ -93,8 +96,8 @@ fn messages(count: u64) -> String {
     format!("{count} message{}", if count == 1 { "" } else { "s" })
 }
 
-/// Puts the pictures that were put aside, or a selection of them, back into the queue. Returns the
-/// message for the user.
+/// Puts the pictures that were put aside, or a selection of them, back into the queue, or forgets
+/// them. Returns the message for the user.
 ///
 /// # Errors
 /// When there is no such queue, its server does not answer, or it is full.
@@ -104,43 +107,51 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
     let signatures = Signatures::of(command.key_file.as_deref())?;
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
-    let mut count = 0;
+    let (mut count, mut unread) = (0, 0);
     for letter in queue.dead().map_err(|why| unusable(&why))? {
-        count += usize::from(put_back(&queue, &signatures, &letter, &wanted)?);
+        let said = signatures.check(&letter.payload).ok();
+        let message = said.and_then(Dead::parse).and_then(|dead| dead.message);
+        let is_wanted = match &message {
+            Some(message) => message.pictures.iter().any(|one| wanted.has(&one.input)),
+            None => patterns.is_empty(),
+        };
+        match message.filter(|_| !command.forget) {
+            _ if !is_wanted => continue,
+            Some(message) => put_back(&queue, &signatures, &message)?,
+            None if command.forget => {}
+            None => {
+                unread += 1;
+                continue;
+            }
+        }
+        queue.forget_dead(&letter).map_err(|why| unusable(&why))?;
+        count += 1;
     }
+    let unread = match unread {
+        0 => String::new(),
+        1 => format!("1 failed message {UNREAD}\n"),
+        unread => format!("{unread} failed messages {UNREAD}\n"),
+    };
     match count {
+        0 if !unread.is_empty() => Ok(unread),
         0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
+        _ if command.forget => Ok(format!("{} forgotten\n", pictures(count))),
         0 => Err(Error::CannotRun(format!(
             "no failed picture matches; `histeqd status --queue {place}` lists them"
         ))),
-        1 => Ok("1 picture will be retried\n".into()),
-        count => Ok(format!("{count} pictures will be retried\n")),
+        count => Ok(format!("{} will be retried
+{unread}", pictures(count))),
     }
 }
 
-/// Puts a picture back if it is selected. An invalid message cannot be tried again, and stays until
-/// it is taken out by hand.
-fn put_back(
-    queue: &Queue,
-    signatures: &Signatures,
-    letter: &DeadLetter,
-    wanted: &Wanted,
-) -> Result<bool, Error> {
-    let said = signatures.check(&letter.payload).ok();
-    let message = said.and_then(Dead::parse).and_then(|dead| dead.message);
-    let Some(message) = message.filter(|message| message.pictures.iter().any(|one| wanted.has(&one.input)))
-    else {
-        return Ok(false);
-    };
+
+/// Puts a picture back into the queue.
+fn put_back(queue: &Queue, signatures: &Signatures, message: &Message) -> Result<(), Error> {
     let again = signatures.sign(message.letter());
     match queue.publish(&again.name, again.payload).map_err(|why| unusable(&why))? {
-        Published::Added | Published::Already => {}
+        Published::Added | Published::Already => Ok(()),
         Published::Full => {
-            return Err(Error::CannotRun(
-                "the queue is full; try again once workers have made room".to_owned(),
-            ));
+            Err(Error::CannotRun("the queue is full; try again once workers have made room".to_owned()))
         }
     }
-    queue.forget_dead(letter).map_err(|why| unusable(&why))?;
-    Ok(true)
 }
