@@ -405,7 +405,7 @@ fn a_message_that_is_not_signed_stays_among_the_failures_until_it_is_forgotten()
     work(&place, &queue, "--key-file key").exits(0);
     assert_eq!(place.tree("out"), ["a.pgm"]);
     assert_eq!(dead(&place, &queue).len(), 1);
-    retry("--forget").exits(0).prints("1 picture is forgotten");
+    retry("--forget").exits(0).prints("1 picture forgotten");
     assert!(dead(&place, &queue).is_empty());
     retry("").exits(0).prints("no picture has failed for good");
 }

@@ -139,11 +139,9 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
         0 => Err(Error::CannotRun(format!(
             "no failed picture matches; `histeqd status --queue {place}` lists them"
         ))),
-        count => Ok(format!("{} will be retried
-{unread}", pictures(count))),
+        count => Ok(format!("{} will be retried\n{unread}", pictures(count))),
     }
 }
-
 
 /// Puts a picture back into the queue.
 fn put_back(queue: &Queue, signatures: &Signatures, message: &Message) -> Result<(), Error> {

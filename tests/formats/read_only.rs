@@ -55,6 +55,39 @@ fn sizes_are_checked_and_no_part_may_be_missing() {
 }
 
 #[test]
+fn lossy_jpeg_xl_has_the_colours_of_its_profile() {
+    // Loss of less than 0.0005 of the light is 8 levels next to black.
+    let wide = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [128, 128, 128], [255, 255, 0], [30, 90, 200]];
+    let (decoded, slot) = decode(&std::fs::read(path("jxl-wide.jxl")).unwrap(), &TARGET).unwrap();
+    assert!(decoded.metadata.icc.is_some());
+    for (patch, expected) in wide.into_iter().enumerate() {
+        let at = 3 * (12 * decoded.layout.width as usize + 24 * patch + 12);
+        let found = &pixels(&decoded, &slot)[at..at + 3];
+        assert!(
+            found.iter().zip(expected).all(|(found, level)| found.abs_diff(level) <= 8),
+            "{found:?} {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn jpeg_xl_that_the_decoder_misreads_is_read() {
+    // Gray that is coded as three colours.
+    let (decoded, slot) = decode(&std::fs::read(path("jxl-gray-three.jxl")).unwrap(), &TARGET).unwrap();
+    let expected = (0..20).flat_map(|y| (0..24).map(move |x| 40 + 7 * x + 2 * y));
+    assert_eq!((decoded.layout.pixel.channels(), pixels(&decoded, &slot).len()), (1, 20 * 24));
+    assert!(pixels(&decoded, &slot).iter().zip(expected).all(|(found, level)| found.abs_diff(level) <= 4));
+    // A preview that is larger than the picture. The mean is that of libjxl.
+    let (decoded, slot) = decode(&std::fs::read(path("jxl-preview.jxl")).unwrap(), &TARGET).unwrap();
+    assert_eq!((decoded.layout.width, decoded.layout.height), (64, 64));
+    for (channel, expected) in [204.3, 26.2, 26.6].into_iter().enumerate() {
+        let samples = pixels(&decoded, &slot).iter().skip(channel).step_by(3);
+        let mean = samples.map(|sample| f64::from(*sample)).sum::<f64>() / f64::from(64 * 64);
+        assert!((mean - expected).abs() < 1.0, "{channel}: {mean}");
+    }
+}
+
+#[test]
 fn codestreams_that_are_valid_are_read_whatever_the_decoder_takes_them_for() {
     // The samples are those of OpenJPEG.
     for (name, size, crc) in [

@@ -5,10 +5,15 @@
 
 mod boxes;
 mod exif;
+mod preview;
 mod profile;
+mod wide;
 
 use jxl_oxide::image::ExtraChannelInfo;
-use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
+use jxl_oxide::{
+    AllocTracker, EnumColourEncoding, ExtraChannelType, ImageStream, InitializeResult, JxlImage,
+    RenderingIntent,
+};
 
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
@@ -17,6 +22,8 @@ use super::{CodecError, Format, Limits, MemoryNeeds, Native, Other, Payload, tif
 use boxes::{Boxes, Content};
 use equalize::{Depth, Layout, Pixel};
 use exif::upright;
+use preview::WithoutPreview;
+use wide::Wide;
 
 /// Bytes that are given to the decoder at a time.
 const CHUNK: usize = 64 << 10;
@@ -42,6 +49,9 @@ struct Source {
     /// Channels that are neither colours nor alpha.
     others: usize,
     is_premultiplied: bool,
+    had_preview: bool,
+    /// The way from light to levels, if the decoder gives light.
+    wide: Option<Wide>,
     metadata: Metadata,
     /// Bytes of the codestream, which the decoder keeps.
     kept_bytes: u64,
@@ -51,8 +61,11 @@ struct Source {
 pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, CodecError> {
     let tracker = AllocTracker::with_limit(BESIDE as usize);
     let boxes = Boxes::of(bytes)?;
-    profile::check(&boxes.codestream)?;
-    let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
+    let without_preview = WithoutPreview::of(&boxes.codestream, &tracker)?;
+    let all = without_preview.as_ref().map(|without| without.pieces(&boxes.codestream));
+    let all = all.as_deref().unwrap_or(&boxes.codestream);
+    profile::check(all)?;
+    let (mut image, pieces) = begin(all, &tracker)?;
     let (layout, others) = layout(&image)?;
     // Checked before the decoder takes memory in proportion to the picture.
     limits.check(&layout, layout.bytes(), || Some(MemoryNeeds::of_pixels(layout)))?;
@@ -69,10 +82,17 @@ pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, Cod
         return Err(CodecError::unsupported("an animated JPEG XL", ANIMATED));
     }
     let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
-    let metadata = metadata(&image, &boxes)?;
+    let mut metadata = metadata(&image, &boxes)?;
+    let wide = wide(&image, &layout);
+    let (wide, icc) = wide.map_or((None, metadata.icc.take()), |(wide, icc)| (Some(wide), Some(icc)));
+    metadata.icc = icc;
+    if wide.is_some() {
+        image.request_color_encoding(EnumColourEncoding::srgb_linear(RenderingIntent::Relative));
+    }
     let kept_bytes = boxes.codestream.iter().map(|piece| piece.len() as u64).sum();
     let is_premultiplied = alpha == Some(true);
-    Ok(Box::new(Source { image, layout, others, is_premultiplied, metadata, kept_bytes }))
+    let had_preview = without_preview.is_some();
+    Ok(Box::new(Source { image, layout, others, is_premultiplied, had_preview, wide, metadata, kept_bytes }))
 }
 
 impl Describe for Source {
@@ -102,28 +122,72 @@ impl Decode for Source {
         let layout = self.layout;
         let render = self.image.render_frame(0).map_err(malformed)?;
         let mut stream = if layout.pixel.has_alpha() { render.stream() } else { render.stream_no_alpha() };
-        let found = (stream.width(), stream.height(), stream.channels() as usize);
-        if found != (layout.width, layout.height, layout.pixel.channels()) {
+        let (channels, found) = (layout.pixel.channels(), stream.channels() as usize);
+        // Gray that is coded as three colours comes as these.
+        let is_repeated = layout.pixel.colour_channels() == 1 && found == channels + 2;
+        if (stream.width(), stream.height()) != (layout.width, layout.height)
+            || found != channels && !is_repeated
+        {
             return Err(malformed("its frame is not as large as it says"));
         }
-        match layout.depth {
-            Depth::Eight => {
+        match (layout.depth, &self.wide) {
+            (Depth::Eight, None) if !is_repeated => {
                 stream.write_to_buffer(slot);
             }
-            Depth::Sixteen => {
-                let mut row = vec![0u16; layout.width as usize * layout.pixel.channels()];
+            (Depth::Sixteen, None) if !is_repeated => {
+                let mut row = vec![0u16; layout.width as usize * channels];
                 for to in slot.chunks_exact_mut(2 * row.len()) {
                     stream.write_to_buffer(&mut row);
                     to.copy_from_slice(bytemuck::cast_slice(&row));
                 }
             }
+            (_, wide) => write_rows(&mut stream, wide.as_ref(), &layout, slot),
         }
         if self.is_premultiplied && layout.pixel.has_alpha() {
             tiff::divide_alpha_out(slot, &layout);
         }
-        let native = Native::Other(Other { lost_channel: self.others > 0, ..Other::default() });
+        let native = Native::Other(Other {
+            lost_channel: self.others > 0,
+            lost_preview: self.had_preview,
+            ..Other::default()
+        });
         Ok(Payload { layout, metadata: self.metadata, native, mapped: None })
     }
+}
+
+/// Writes a picture row by row of floats, which are light if there is a way from it to levels.
+///
+/// Of gray that comes as three colours, the first one is taken.
+fn write_rows(stream: &mut ImageStream<'_>, wide: Option<&Wide>, layout: &Layout, slot: &mut [u8]) {
+    let (channels, found) = (layout.pixel.channels(), stream.channels() as usize);
+    let mut row = vec![0_f32; layout.width as usize * found];
+    for to in slot.chunks_exact_mut(layout.width as usize * channels * layout.depth.bytes()) {
+        stream.write_to_buffer(&mut row);
+        if let Some(wide) = wide {
+            wide.apply(&mut row, found);
+        }
+        let is_kept = |at: &usize| found == channels || at % found == 0 || at % found > 2;
+        let levels = (0..row.len()).filter(is_kept).map(|at| row[at].clamp(0.0, 1.0));
+        match layout.depth {
+            Depth::Eight => {
+                to.iter_mut().zip(levels).for_each(|(to, level)| *to = (level * 255.0 + 0.5) as u8);
+            }
+            Depth::Sixteen => to.as_chunks_mut::<2>().0.iter_mut().zip(levels).for_each(|(to, level)| {
+                *to = ((level * 65535.0 + 0.5) as u16).to_ne_bytes();
+            }),
+        }
+    }
+}
+
+/// Returns the way from light to the levels of a lossy picture, and its profile, if it has one with
+/// primaries of its own.
+fn wide(image: &JxlImage, layout: &Layout) -> Option<(Wide, Vec<u8>)> {
+    let is_lossy = image.image_header().metadata.xyb_encoded;
+    if !is_lossy || layout.pixel.colour_channels() == 1 || image.hdr_type().is_some() {
+        return None;
+    }
+    let icc = image.original_icc().map_or_else(|| image.rendered_icc(), <[u8]>::to_vec);
+    Some((Wide::of(&icc)?, icc))
 }
 
 /// Reads the header of the picture from the pieces of a codestream; returns the pieces after it.

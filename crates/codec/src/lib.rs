@@ -387,6 +387,8 @@ struct Other {
     had_inks: bool,
     /// Whether channels that are neither colour nor alpha were left out.
     lost_channel: bool,
+    /// Whether a preview was left out.
+    lost_preview: bool,
 }
 
 /// The result of a format's decoder, except for the pixels.

@@ -17,7 +17,7 @@ pub enum Remark {
     WithoutVideo,
     /// A JPEG's gain map was left out, as it was made for the old contrast.
     WithoutGainMap,
-    /// A JPEG's previews were left out, as they show the old contrast.
+    /// A JPEG's or JPEG XL's previews were left out, as they show the old contrast.
     WithoutPreviews,
     /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
     PartOfXmp,
@@ -132,7 +132,10 @@ impl Decoded {
             }
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
             Native::Gif(_) => vec![(target.format.is_none() && to == Format::Png).then_some(Remark::NowPng)],
-            Native::Other(other) => vec![other.lost_channel.then_some(Remark::WithoutChannel)],
+            Native::Other(other) => vec![
+                other.lost_channel.then_some(Remark::WithoutChannel),
+                other.lost_preview.then_some(Remark::WithoutPreviews),
+            ],
             Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Dicom(_) => {
                 Vec::new()
             }

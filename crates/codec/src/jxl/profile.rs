@@ -44,7 +44,7 @@ pub(super) fn check(codestream: &[&[u8]]) -> Result<(), CodecError> {
 }
 
 /// Returns the start of a codestream that is in pieces.
-fn start<'b>(codestream: &[&'b [u8]]) -> Cow<'b, [u8]> {
+pub(super) fn start<'b>(codestream: &[&'b [u8]]) -> Cow<'b, [u8]> {
     match codestream {
         [only] => Cow::Borrowed(&only[..only.len().min(START)]),
         pieces => pieces.iter().copied().flatten().take(START).copied().collect(),
