@@ -201,7 +201,7 @@ impl Remark {
                 if count == 1 { "the original keeps" } else { "the originals keep" },
             ),
             Self::Codec(Codec::WithoutPreviews) => {
-                format!("{count} JPEG{plural}: previews removed, which show the old contrast")
+                format!("{count} picture{plural}: previews removed, which show the old contrast")
             }
             Self::Codec(Codec::WithoutBytes(BytesBehind(bytes))) => {
                 let most = if count == 1 { "" } else { "up to " };
@@ -258,7 +258,7 @@ impl Remark {
                 format!("{count} slide{plural}: photographs of label and glass removed")
             }
             Self::Codec(Codec::Sparse) => {
-                format!("{count} TIFF{plural}: parts that were never written are 0 or the no-data value")
+                format!("{count} picture{plural}: parts that were never written are 0 or the no-data value")
             }
             Self::Codec(Codec::WithoutChannel) => {
                 format!(

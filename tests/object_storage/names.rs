@@ -31,8 +31,8 @@ fn an_object_with_an_impossible_name_fails_by_name_and_the_others_are_done() {
 #[test]
 fn an_empty_object_that_stands_for_a_folder_is_no_picture_whatever_its_name() {
     let (stub, place) = (Stub::start(Listings::Whole), Place::new());
-    ["in/", "in/scan.tif/", "in/empty.png/"].map(|key| stub.put(key, ""));
-    ["in/a.pgm", "in/scan.tif/1.pgm"].map(|key| stub.put(key, DULL));
+    ["in/", "in/scan.tif/", "in/empty.png/"].iter().for_each(|key| stub.put(key, ""));
+    ["in/a.pgm", "in/scan.tif/1.pgm"].iter().for_each(|key| stub.put(key, DULL));
     stub.run(&place, "s3://b/in --out s3://b/out").exits(0).says("Done: 2 pictures");
     stub.put("in/scan.tif", "");
     stub.run(&place, "s3://b/in --out s3://b/out").exits(1).says("failed: s3://b/in/scan.tif:");
