@@ -166,7 +166,7 @@ fn write_rows(stream: &mut ImageStream<'_>, wide: Option<&Wide>, layout: &Layout
         if let Some(wide) = wide {
             wide.apply(&mut row, found);
         }
-        let is_kept = |at: &usize| found == channels || at % found == 0 || at % found > 2;
+        let is_kept = |at: &usize| found == channels || at.is_multiple_of(found) || at % found > 2;
         let levels = (0..row.len()).filter(is_kept).map(|at| row[at].clamp(0.0, 1.0));
         match layout.depth {
             Depth::Eight => {
