@@ -346,11 +346,14 @@ impl<'a> Run<'a> {
             _ => Vec::new(),
         };
         let inner_range = finished.picture.decoded.inner_range();
-        let Processed { slot, picture, devices, .. } = finished;
+        let Processed { slot, picture, devices, content, .. } = finished;
         let Picture { decoded, mut work, file, class, way, clock } = *picture;
         // The frames of an animation may have been separated.
         let bytes = pixels * decoded.layout.pixel_bytes() as u64;
         self.machine.rates.add(class, way, bytes, clock.processor());
+        if let Content::Encoded(_) = content {
+            self.machine.rates.add_decoded(bytes);
+        }
         // Its metadata counts as long as the slot is taken.
         drop(decoded);
         drop(slot);

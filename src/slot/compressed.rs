@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Buffer, Fit, Kind, PoolState, STEP, Slot, SlotError, SlotPool};
-use crate::slot::schedule::{DeviceId, Request};
+use crate::slot::schedule::{DeviceId, Patience, Request};
 
 /// The slot of a picture that the CPU or a device could decode.
 pub enum Room {
@@ -32,8 +32,7 @@ pub struct Needs {
 
 impl SlotPool {
     /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and
-    /// prefers one for the compressed picture. With `insist`, takes only such a slot, as long as
-    /// some device that the request admits has or may come to have one.
+    /// prefers one for the compressed picture. `patience` says how long it waits for such a slot.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -42,14 +41,14 @@ impl SlotPool {
         needs: Needs,
         held: u64,
         request: impl Into<Request<'a>>,
-        insist: bool,
+        patience: Patience,
     ) -> Result<Room, SlotError> {
         let request = request.into();
         let Needs { pixels, aside, compressed, compressed_aside } = needs;
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
         self.note_arrival(|arrivals| &mut arrivals.compressed);
         let (buffer, aside, room) = self.in_turn(total, held, |state| {
-            let destinations = state.schedule().choose(request, insist);
+            let destinations = state.schedule().choose(request, patience);
             let decoder = destinations.compressed;
             if let Some(taken) =
                 decoder.and_then(|id| state.try_take_of(id, Kind::Compressed, compressed, compressed_aside))

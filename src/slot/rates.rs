@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codec::Format;
 use equalize::{Depth, Layout};
@@ -31,6 +31,33 @@ impl Class {
     /// Returns the class of a picture in a file of this format.
     pub fn new(format: Format, layout: &Layout) -> Self {
         Self { format, depth: layout.depth, size: layout.pixels().max(1).ilog2() / 2 }
+    }
+}
+
+/// The pixels that devices decode in a second of wall-clock time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Throughput {
+    /// The begin of the present interval, and the bytes of pixels in it so far.
+    interval: Option<(Duration, u64)>,
+    /// Bytes a second in the last whole interval.
+    last: Option<f64>,
+}
+
+impl Throughput {
+    /// The length of an interval: some batches of pictures.
+    const INTERVAL: Duration = Duration::from_millis(100);
+
+    /// Adds a picture that is done `at` this time.
+    fn add(&mut self, at: Duration, bytes: u64) {
+        let (begin, before) = self.interval.unwrap_or((at, 0));
+        let (took, sum) = (at.saturating_sub(begin), before.saturating_add(bytes));
+        if took < Self::INTERVAL {
+            self.interval = Some((begin, sum));
+        } else {
+            // After a pause the interval would be longer than the work in it.
+            self.last = (took < 2 * Self::INTERVAL).then(|| sum as f64 / took.as_secs_f64()).or(self.last);
+            self.interval = Some((at, 0));
+        }
     }
 }
 
@@ -84,12 +111,28 @@ const RETRIED: u32 = 128;
 /// A class counts for the worth of others until this many pictures have come after its last.
 const RECENT: usize = 256;
 
+/// The share of devices' throughput that all cores have to reach to decode JPEGs beside them.
+///
+/// Cores that are all busy slow down the devices' threads by more than they do themselves: 16 cores
+/// do a thirteenth of the work of an H200, and cost it four tenths.
+const WORTH_ADDING: f64 = 0.18;
+
 /// The measurements so far.
-#[derive(Debug, Default)]
-pub struct Rates(Mutex<Measured>);
+#[derive(Debug)]
+pub struct Rates {
+    begin: Instant,
+    measured: Mutex<Measured>,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self { begin: Instant::now(), measured: Mutex::default() }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Measured {
+    decoded: Throughput,
     classes: HashMap<Class, Costs>,
     pictures: usize,
     /// The number of pages in addition to the first of each file.
@@ -167,7 +210,7 @@ impl Measured {
 
 impl Rates {
     fn lock(&self) -> MutexGuard<'_, Measured> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a picture of this many bytes, which took this much time of the cores. `way` is `None`
@@ -192,6 +235,24 @@ impl Rates {
     /// back may take the cores as long as all of the work.
     pub fn worth(&self, class: Class) -> f64 {
         self.lock().worth(class)
+    }
+
+    /// Adds a picture of this many bytes that a device decoded and encoded.
+    pub fn add_decoded(&self, bytes: u64) {
+        self.add_decoded_at(self.begin.elapsed(), bytes);
+    }
+
+    pub(super) fn add_decoded_at(&self, at: Duration, bytes: u64) {
+        self.lock().decoded.add(at, bytes);
+    }
+
+    /// Returns whether devices decode so much faster than this many cores that these only get in
+    /// their way with pictures of a class. `false` as long as that is unknown.
+    pub fn cores_add_little(&self, class: Class, cores: usize) -> bool {
+        let measured = self.lock();
+        let cost = measured.classes.get(&class).and_then(|costs| costs.cpu.get());
+        let (Some(nanoseconds), Some(by_devices)) = (cost, measured.decoded.last) else { return false };
+        cores as f64 * 1e9 / nanoseconds.max(f64::MIN_POSITIVE) < WORTH_ADDING * by_devices
     }
 
     /// Adds a picture with a header that was read, which takes a core at least this long.
@@ -302,6 +363,26 @@ mod tests {
         assert_eq!([1, 5].map(|files| rates.left_of(files)), [0, 3]);
         rates.expect(9);
         assert_eq!([1, usize::MAX].map(|files| rates.left_of(files)), [8, usize::MAX - 2]);
+    }
+
+    #[test]
+    fn cores_leave_decoding_to_devices_that_are_far_ahead() {
+        let rates = Rates::default();
+        let done = |from: u64, bytes| {
+            let at = (from..from + 11).map(|tenth| Duration::from_millis(10 * tenth));
+            at.for_each(|at| rates.add_decoded_at(at, bytes));
+        };
+        add(&rates, Way::Cpu, 10, 16);
+        assert!(!rates.cores_add_little(class(100), 4), "devices have done nothing yet");
+        // Four cores do 400 million bytes a second, the devices 1,100 and then 3,300.
+        done(0, 10_000_000);
+        assert!(!rates.cores_add_little(class(100), 4));
+        done(10, 30_000_000);
+        assert!(rates.cores_add_little(class(100), 4) && !rates.cores_add_little(class(100), 8));
+        assert!(!rates.cores_add_little(class(1000), 4), "other pictures");
+        // A pause does not count as slow work.
+        rates.add_decoded_at(Duration::from_secs(9), 30_000_000);
+        assert!(rates.cores_add_little(class(100), 4));
     }
 
     #[test]

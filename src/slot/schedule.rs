@@ -6,7 +6,8 @@
 //! them, as long as the worker on that way does not have enough work already:
 //!
 //! - A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because
-//!   there are just enough of those to keep its decoders busy.
+//!   there are just enough of those to keep its decoders busy. It waits for one if the cores were
+//!   measured to add little to the GPUs.
 //! - Otherwise the CPU decodes. A worker gets the pixels unless it has more than its lanes can
 //!   begin, or the trip there and back was measured to take more processor time than it saves. The
 //!   CPU keeps all others: no core waits for a device.
@@ -76,6 +77,10 @@ impl Device {
         self.standing == Standing::Up
     }
 
+    fn may_come(&self) -> bool {
+        self.standing != Standing::Retired
+    }
+
     /// Returns whether another picture of this worth would only wait there: half of its slots hold
     /// unfinished pictures. Decoders that end together make that many wait for a moment, but they
     /// do not last until the next if the device is the faster one. Pictures of less worth leave
@@ -121,6 +126,17 @@ impl<'a> From<&'a Attempts> for Request<'a> {
     }
 }
 
+/// How far a JPEG waits for a device that decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It goes to the CPU if no device has room for it.
+    Little,
+    /// It waits while such a device works.
+    WhileUp,
+    /// It waits while such a device exists or may come: the user insists on it.
+    WhileAnyMayCome,
+}
+
 /// The devices for a JPEG that a device could decode or encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destinations {
@@ -142,14 +158,20 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the devices for a JPEG now. `insist`: whether it waits for a device that decodes, as
-    /// long as one exists or may come.
-    pub fn choose(&self, request: Request<'_>, insist: bool) -> Destinations {
+    /// Returns the devices for a JPEG now.
+    pub fn choose(&self, request: Request<'_>, patience: Patience) -> Destinations {
         let attempts = request.attempts;
-        let pixels = match (self.may_decode(attempts), insist) {
-            (true, true) => None,
-            (true, false) if !self.workers_may_come() => Some(self.cpu_alone()),
-            _ => Some(self.admitted_now(request)),
+        let waits = match patience {
+            Patience::Little => false,
+            Patience::WhileUp => self.may_decode(attempts, Device::is_up),
+            Patience::WhileAnyMayCome => self.may_decode(attempts, Device::may_come),
+        };
+        let pixels = if waits {
+            None
+        } else if self.may_decode(attempts, Device::may_come) && !self.workers_may_come() {
+            Some(self.cpu_alone())
+        } else {
+            Some(self.admitted_now(request))
         };
         Destinations { compressed: self.decoder(attempts), pixels }
     }
@@ -230,16 +252,18 @@ impl Schedule {
 
     /// Returns whether a device that `attempts` admit decodes codestreams, or may come to do so.
     pub fn may_decode_codestreams(&self, attempts: &Attempts) -> bool {
-        self.devices.iter().enumerate().any(|(id, device)| {
-            device.decodes_codestreams && device.standing != Standing::Retired && attempts.admit(id)
-        })
+        self.devices
+            .iter()
+            .enumerate()
+            .any(|(id, device)| device.decodes_codestreams && device.may_come() && attempts.admit(id))
     }
 
-    /// Returns whether a device that `attempts` admit decodes, or may come to do so.
-    fn may_decode(&self, attempts: &Attempts) -> bool {
-        self.devices.iter().enumerate().any(|(id, device)| {
-            device.decodes && device.standing != Standing::Retired && attempts.admit_decoding(id)
-        })
+    /// Returns whether a device that `attempts` admit decodes and is as required.
+    fn may_decode(&self, attempts: &Attempts, is_as_required: impl Fn(&Device) -> bool) -> bool {
+        self.devices
+            .iter()
+            .enumerate()
+            .any(|(id, device)| device.decodes && is_as_required(device) && attempts.admit_decoding(id))
     }
 }
 
@@ -300,8 +324,9 @@ mod tests {
     fn a_jpeg_goes_to_the_decoder_with_the_most_room() {
         let busy = Device { free_compressed: 1, ..JPEGS };
         let full = Device { free_compressed: 0, ..JPEGS };
-        let choose =
-            |devices: &[Device], attempts: &Attempts| schedule(devices).choose(attempts.into(), false);
+        let choose = |devices: &[Device], attempts: &Attempts| {
+            schedule(devices).choose(attempts.into(), Patience::Little)
+        };
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &Attempts::default()).compressed, Some(2));
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &failed_on(&[2])).compressed, Some(1));
         let declined = Attempts { declined: true, ..Attempts::default() };
@@ -337,27 +362,31 @@ mod tests {
     #[test]
     fn only_a_few_fresh_slots_of_a_decoder_are_filled_at_a_time() {
         let fresh = |filling| Device { free_compressed: 0, fresh_compressed: 9, filling, ..JPEGS };
-        let decoder =
-            |device| schedule(&[CPU, device]).choose((&Attempts::default()).into(), false).compressed;
+        let decoder = |device| {
+            schedule(&[CPU, device]).choose((&Attempts::default()).into(), Patience::Little).compressed
+        };
         assert_eq!([0, FILLED_AT_ONCE - 1].map(|filling| decoder(fresh(filling))), [Some(1); 2]);
         assert_eq!(decoder(fresh(FILLED_AT_ONCE)), None);
         let warm = Device { free_compressed: 1, ..fresh(FILLED_AT_ONCE) };
         assert_eq!(decoder(warm), Some(1));
         let all = [CPU, fresh(FILLED_AT_ONCE - 1), fresh(1), warm];
-        let chosen = schedule(&all).choose((&Attempts::default()).into(), true);
+        let chosen = schedule(&all).choose((&Attempts::default()).into(), Patience::WhileAnyMayCome);
         assert_eq!((chosen.compressed, chosen.pixels), (Some(2), None), "the one with the most room");
     }
 
     #[test]
-    fn what_no_decoder_has_room_for_the_cpu_does_unless_the_user_insists() {
+    fn jpegs_without_room_on_a_decoder_go_to_the_cpu_unless_they_wait() {
         let full = Device { free_compressed: 0, ..JPEGS };
-        let with_insistence = |devices: &[Device], insist| {
-            schedule(devices).choose((&Attempts::default()).into(), insist).pixels
+        let with = |patience, decoder| {
+            schedule(&[CPU, PIXELS, decoder]).choose((&Attempts::default()).into(), patience).pixels
         };
-        assert_eq!(with_insistence(&[CPU, PIXELS, full], false), Some(vec![true, false, false]));
-        assert_eq!(with_insistence(&[CPU, PIXELS, full], true), None);
+        let by_cpu = Some(vec![true, false, false]);
+        assert_eq!(with(Patience::Little, full), by_cpu);
+        let down = Device { standing: Standing::Down, ..full };
+        assert_eq!([full, down].map(|decoder| with(Patience::WhileUp, decoder)), [None, by_cpu]);
+        assert_eq!([full, down].map(|decoder| with(Patience::WhileAnyMayCome, decoder)), [None, None]);
         let retired = Device { standing: Standing::Retired, ..full };
-        assert_eq!(with_insistence(&[CPU, PIXELS, retired], true), Some(vec![false, true, false]));
+        assert_eq!(with(Patience::WhileAnyMayCome, retired), Some(vec![false, true, false]));
     }
 
     #[test]

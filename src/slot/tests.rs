@@ -1,6 +1,5 @@
 use super::*;
-use crate::slot::schedule::Attempts;
-use crate::slot::schedule::FILLED_AT_ONCE;
+use crate::slot::schedule::{Attempts, FILLED_AT_ONCE, Patience};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -268,7 +267,10 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     assert!(given_up.is_empty());
     // A free slot of the other kind gives up its file.
     let needs = Needs { pixels: 1, aside: 0, compressed: 1, compressed_aside: 0 };
-    assert!(matches!(pool.take_either(needs, 0, &Attempts::default(), true), Ok(Room::Compressed(_))));
+    assert!(matches!(
+        pool.take_either(needs, 0, &Attempts::default(), Patience::WhileAnyMayCome),
+        Ok(Room::Compressed(_))
+    ));
     assert_eq!(given_up.try_iter().collect::<Vec<_>>(), [id]);
 }
 
@@ -348,12 +350,13 @@ fn workers_that_are_insisted_on_are_waited_for() {
 }
 
 /// Takes a slot for a picture of 100 bytes of pixels, or 10 compressed.
-fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insist: bool) -> Room {
+fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insists: bool) -> Room {
+    let patience = if insists { Patience::WhileAnyMayCome } else { Patience::Little };
     pool.take_either(
         Needs { pixels: 100, aside: 0, compressed: 10, compressed_aside: 10 },
         0,
         attempts,
-        insist,
+        patience,
     )
     .unwrap()
 }
@@ -465,14 +468,16 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
     let needs = Needs { pixels: 1, aside: 0, compressed: 1, compressed_aside: 7 };
-    let Room::Compressed(mut slot) = pool.take_either(needs, 0, &Attempts::default(), true).unwrap() else {
+    let Room::Compressed(mut slot) =
+        pool.take_either(needs, 0, &Attempts::default(), Patience::WhileAnyMayCome).unwrap()
+    else {
         unreachable!()
     };
     let with_aside = pool.memory().0;
     slot.keep_aside(0);
     assert_eq!(with_aside - pool.memory().0, 7);
     let too_much = Needs { compressed_aside: 100 * STEP, ..needs };
-    let refused = pool.take_either(too_much, 0, &Attempts::default(), true);
+    let refused = pool.take_either(too_much, 0, &Attempts::default(), Patience::WhileAnyMayCome);
     assert!(matches!(refused, Err(SlotError::LargerThanMemory { .. })));
 }
 

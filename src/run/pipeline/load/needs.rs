@@ -8,7 +8,7 @@ use crate::error::{PictureError, Undivided};
 use crate::picture::band_tiles::Bands;
 use crate::picture::boxes::Divided;
 use crate::slot::rates::{Class, Decodable};
-use crate::slot::schedule::{Attempts, Request, starts};
+use crate::slot::schedule::{Attempts, Patience, Request, starts};
 use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots, most_at_once};
 use codec::{CodecError, CompressedJpeg, MemoryNeeds, Opened, Pages};
 use equalize::{Layout, planes};
@@ -49,17 +49,29 @@ impl Loader<'_> {
         let request = self.request(opened, attempts);
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
-            // The encoder of the planes reads the file once more.
-            aside: self.bytes_aside(opened) + jpeg.bytes,
+            aside: self.bytes_aside(opened),
             compressed: jpeg.slot_bytes(),
             compressed_aside: opened.metadata_heap_bytes(),
         };
-        let insist = self.run.settings.jpeg == JpegChoice::Gpu;
+        let patience = self.patience(opened);
         let _span = trace_span!("wait for a slot").entered();
-        Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
+        Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, patience)? {
             Room::Pixels(slot) => EmptySlots::Pixels(slot.into()),
             Room::Compressed(slot) => EmptySlots::Compressed(slot, jpeg),
         })
+    }
+
+    /// Returns how long a JPEG waits for a device that decodes.
+    fn patience(&self, opened: &Opened<'_>) -> Patience {
+        let machine = self.run.machine;
+        let class = Class::new(opened.format(), &opened.layout());
+        if self.run.settings.jpeg == JpegChoice::Gpu {
+            Patience::WhileAnyMayCome
+        } else if machine.rates.cores_add_little(class, self.run.settings.threads) {
+            Patience::WhileUp
+        } else {
+            Patience::Little
+        }
     }
 
     /// Records the expected work of the picture, for the decision whether GPUs start.
