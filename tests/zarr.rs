@@ -344,7 +344,7 @@ fn chunks_that_were_never_written_are_told_and_those_of_the_fill_value_are_not()
     assert!(!filled.exits(0).stderr().contains("never written"), "{filled}");
     let about = String::from_utf8(place.read("in/a.zarr/0/.zarray")).unwrap();
     place.file("in/a.zarr/0/.zarray", about.replace(r#""fill_value": 0"#, r#""fill_value": null"#));
-    place.run("in --out out --devices cpu").exits(0).says("1 picture with parts that were never written");
+    place.run("in --out out --devices cpu").exits(0).says("1 picture: parts that were never written");
     assert_eq!(place.tree("out/a.zarr/0"), place.tree("filled/a.zarr/0"));
 }
 
