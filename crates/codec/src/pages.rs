@@ -25,7 +25,7 @@ pub struct Pages {
 /// The pages of a file, in each format that has pages.
 #[derive(Debug)]
 pub(super) enum Source {
-    Tiff(tiff::Stack),
+    Tiff(Box<tiff::Stack>),
     Dicom(dicom::Frames),
     Zarr(zarr::Stack),
     Bands(Bands),
@@ -34,7 +34,7 @@ pub(super) enum Source {
 /// The bands of pictures, in each format that has bands.
 #[derive(Debug)]
 pub(super) enum Bands {
-    Tiff(tiff::Bands),
+    Tiff(Box<tiff::Bands>),
     Pnm(pnm::Bands),
     Png(png::Bands),
     Bmp(bmp::Bands),

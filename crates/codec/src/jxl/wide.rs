@@ -13,7 +13,7 @@ const SAME: f64 = 2e-3;
 
 /// XYZ of the primaries of sRGB, one in each column, adapted to the white of profiles.
 ///
-/// Dark levels take more digits than profiles of sRGB have. The white is that of libjxl, which wrote
+/// Dark levels take more digits than profiles of sRGB have. The white is libjxl's, which wrote
 /// the light: 0.96422, 1, 0.82521.
 const LIGHT: Matrix3d = Matrix3d {
     v: [
@@ -34,7 +34,7 @@ pub(super) struct Wide {
 }
 
 impl Wide {
-    /// Returns the way to a profile of three primaries and curves, unless they are sRGB's primaries.
+    /// Returns the way to a profile of primaries and curves, unless the primaries are sRGB's.
     pub(super) fn of(icc: &[u8]) -> Option<Self> {
         let profile = ColorProfile::new_from_slice(icc).ok()?;
         let tables = [
@@ -57,7 +57,7 @@ impl Wide {
         Some(Self { matrix: matrix.map(|row| row.map(|number| number as f32)), curves })
     }
 
-    /// Makes levels of the light of pixels, in place. `channels` are those of a pixel, colours first.
+    /// Makes levels of the light of pixels, in place. A pixel has `channels`, colours first.
     pub(super) fn apply(&self, pixels: &mut [f32], channels: usize) {
         for pixel in pixels.chunks_exact_mut(channels) {
             let Some(colour) = pixel.first_chunk_mut::<3>() else { continue };

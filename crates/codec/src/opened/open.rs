@@ -251,8 +251,8 @@ fn read_header<'a>(
             let (no_data, keeps_overviews) = (target.no_data, target.overviews);
             let selection = tiff::Selection { place, no_data, cut, keeps_overviews };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
-            let bands = tiff.take_bands().map(|bands| pages::Source::Bands(Bands::Tiff(bands)));
-            let pages = bands.or_else(|| tiff.take_pages().map(pages::Source::Tiff));
+            let bands = tiff.take_bands().map(|bands| pages::Source::Bands(Bands::Tiff(Box::new(bands))));
+            let pages = bands.or_else(|| tiff.take_pages().map(|stack| pages::Source::Tiff(Box::new(stack))));
             Ok(Header { pages, ..Header::of(tiff) })
         }
         Format::Dicom => {
