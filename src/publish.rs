@@ -209,6 +209,11 @@ pub struct PublishError {
     source: io::Error,
 }
 
+/// The reason of an output whose place has been taken meanwhile, by a file or an object.
+#[derive(Debug, thiserror::Error)]
+#[error("another {0} of that name has appeared")]
+struct Appeared(&'static str);
+
 impl PublishError {
     fn new(path: &Path, source: io::Error) -> Self {
         Self { path: path.to_owned(), source }
@@ -227,7 +232,7 @@ impl PublishError {
 
     /// Returns whether another file is in the place of the output and stays there.
     pub(crate) fn is_of_another(&self) -> bool {
-        self.source.kind() == io::ErrorKind::AlreadyExists
+        self.source.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Appeared>)
     }
 
     /// Returns whether every other output would fail too until this has passed: no space, or no

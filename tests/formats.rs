@@ -44,7 +44,7 @@ pub(crate) fn decode_file(
     let decoded = opened.decode(&mut slot, workspace, &Cores::new(3))?;
     // Only the decoder knows whether a mask is needed.
     let without_mask = Layout { pixel: decoded.layout.pixel, ..layout };
-    let may_differ = decoded.is_mapped() && layout.pixel.channels() > decoded.layout.pixel.channels();
+    let may_differ = layout.pixel.channels() > decoded.layout.pixel.channels();
     let expected = if may_differ { without_mask } else { layout };
     assert_eq!(decoded.layout, expected, "the header and the decoder agree");
     Ok((decoded, slot))

@@ -27,9 +27,12 @@ pub(super) fn slip(words: &[OsString]) -> Option<String> {
 }
 
 /// Returns a sentence with the flag for the output if only `--out` is missing, and there are
-/// several paths.
+/// several paths, the first of which is no command.
 fn path_without_out(words: &[OsString]) -> Option<String> {
     let (program, others) = words.split_first()?;
+    if Cli::command().find_subcommand(others.first()?).is_some() {
+        return None;
+    }
     let start = [program.clone(), "--out".into(), "out".into()];
     let cli = Cli::try_parse_from(start.into_iter().chain(others.iter().cloned())).ok()?;
     let [_, .., last] = cli.inputs.as_slice() else { return None };
@@ -120,7 +123,12 @@ mod tests {
             slip("histeqd photo.jpg Cargo.toml").unwrap(),
             "--out is missing; name the output folder, as in --out done"
         );
-        for line in ["photo.jpg", "photo.jpg out.jpg --nonsense", "photo.jpg out.jpg --out x --memory lots"] {
+        for line in [
+            "photo.jpg",
+            "photo.jpg out.jpg --nonsense",
+            "completions tcl",
+            "photo.jpg out.jpg --out x --memory lots",
+        ] {
             assert_eq!(slip(&format!("histeqd {line}")), None, "{line}");
         }
     }

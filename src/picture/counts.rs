@@ -264,7 +264,7 @@ mod tests {
         for (old, new, why) in [
             ("histeqd counts", "other", "it is other of version 1"),
             ("\"bits\":8", "\"bits\":9", "gray of 9 bits is not a kind of pictures"),
-            ("\"gray\":[1,", "\"gray\":[", "it has not 256 counts of gray"),
+            ("\"gray\":[1,", "\"gray\":[", "it does not have 256 counts of gray"),
             ("[1,", "[-1,", "invalid value"),
             ("pictures", "pages", "unknown field `pages`"),
         ] {

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 
 use super::replaced::Place;
-use super::{PublishError, Publisher, Replaces, notes, remove, temporary};
+use super::{Appeared, PublishError, Publisher, Replaces, notes, remove, temporary};
 use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
@@ -201,7 +201,7 @@ impl Hidden<'_> {
                 renamed => return Ok(renamed?),
             }
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file of that name has appeared"))
+        Err(io::Error::other(Appeared("file")))
     }
 
     /// Replaces a folder that is not empty, for which a rename is not enough. Only images are

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use codec::Format;
 use store::{Bucket, Expected, Found, Labels, Url, Version, unnamed_file, unnamed_folder};
 
-use super::{PublishError, Published};
+use super::{Appeared, PublishError, Published};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
@@ -119,8 +119,7 @@ impl Upload {
                 return Err(self.failed(why));
             }
             if there.as_ref().is_some_and(|found| !self.may_replace(found)) {
-                let why = "another object of that name has appeared";
-                let source = io::Error::new(io::ErrorKind::AlreadyExists, why);
+                let source = io::Error::other(Appeared("object"));
                 return Err(PublishError::new(&self.output, source));
             }
             replaces_another |= there.as_ref().is_some_and(|found| self.is_of_other_settings(found));

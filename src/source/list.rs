@@ -137,7 +137,7 @@ mod tests {
             _ => panic!(),
         };
         fs::write(at("file"), "").unwrap();
-        assert!(why("file").ends_with("is none: not a directory"), "{}", why("file"));
+        assert!(why("file").ends_with("is not a folder: not a directory"), "{}", why("file"));
         assert!(why("none").contains("No such file"), "{}", why("none"));
     }
 }

@@ -150,9 +150,9 @@ fn a_fill_value_that_no_tag_names_is_told_with_what_leaves_it_out() {
     };
     place.file("in/half.pfm", floats(64, 64 * 32));
     place.file("in/nearly-all.pfm", floats(300, 90));
-    let advice = "far outside the range of all others, which so have few levels; --no-data=-3.4028234663852886e38 leaves it out if it stands for no data; --range 10..14 (about";
+    let advice = "far outside the range of all others, which share few levels; --no-data=-3.4028234663852886e38 leaves it out if it stands for no data; --range 10..14 (about";
     let ran = place.run("in --out done");
-    ran.exits(0).says(&format!("Note: 2 pictures with one value, -3.4028234663852886e38, {advice}"));
+    ran.exits(0).says(&format!("Note: 2 pictures: one value, -3.4028234663852886e38, {advice}"));
     let json = place.run("in --out json --json --quiet").exits(0).json();
     assert_eq!(json["remarks"], serde_json::json!({ "fill-value": 2 }));
     let levels = |folder: &str| {

@@ -80,7 +80,10 @@ fn what_is_listed_and_missing_or_outside_is_named() {
         .run("in --out done --files-from none")
         .exits(3)
         .says("--files-from none cannot be read: No such file");
-    place.run("in/a.pgm --out done --files-from list").exits(2).says("in/a.pgm is none: not a directory");
+    place
+        .run("in/a.pgm --out done --files-from list")
+        .exits(2)
+        .says("in/a.pgm is not a folder: not a directory");
     place.run("in --out done --files-from list --watch").exits(2);
 }
 

@@ -9,11 +9,11 @@ fn folders_with_the_same_names_collide_and_the_message_tells_of_the_flag() {
     let place = Place::with(&["one/a.pgm", "two/a.pgm", "two/b.pgm"]);
     let run = place.run("one two --out done -v");
     run.exits(1)
-        .says("failed: one/a.pgm: two/a.pgm would have the same output, done/a.pgm; use --prefix-folder, ");
+        .says("failed: one/a.pgm: two/a.pgm would have the same output, done/a.pgm; use --prefix-folder to give each");
     place
         .run("one two --out done")
         .exits(1)
-        .says("another input would have the same output; use --prefix-folder, ");
+        .says("another input would have the same output; use --prefix-folder to give each");
     assert_eq!(place.tree("done"), ["b.pgm"]);
     for inputs in ["one/a.pgm two/a.pgm", "one --format png"] {
         place.file("one/a.ppm", DULL);
