@@ -1,8 +1,8 @@
 //! Colours of lossy pictures in a profile of their own.
 //!
 //! A lossy codestream has no colour space but its own. The decoder moves colours into sRGB on the
-//! way to another one, where those beyond it fade. So it gives light, in which sRGB is no limit, and
-//! levels are made of that here.
+//! way to another one, where those beyond it fade. It therefore gives light, in which sRGB is no
+//! limit, and levels are made of that here.
 
 use std::fmt;
 
