@@ -57,7 +57,9 @@ pub fn check(data: &[u8], format: Format) {
     // more.
     let again = match read(&mut out, &target, &mut slot, 0, 2) {
         // With gray, a further channel has the same standing, and both cannot have the same alpha.
-        Err(CodecError::Unsupported { what, .. }) if target.gray.is_some() && what.contains("besides colours") => {
+        Err(CodecError::Unsupported { what, .. })
+            if target.gray.is_some() && what.contains("besides colours") =>
+        {
             return;
         }
         again => again.expect("what was written can be read"),
