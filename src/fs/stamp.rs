@@ -17,7 +17,7 @@ pub struct Stamp {
     /// Length in bytes.
     pub size: u64,
     /// Time of the last change of the content, in nanoseconds since 1970. For an object with an
-    /// ETag, a number derived from that; for a folder, [`Tree::digest`].
+    /// ETag, a number derived from that; for a folder, a digest over its files.
     pub mtime_ns: i64,
     /// The inode number, or 0 where inode numbers do not last, and for a folder.
     pub inode: u64,
