@@ -14,8 +14,8 @@ mod upload;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +32,7 @@ pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 use leftovers::{affixes, lasting_name};
 pub use published::Published;
 pub use replaced::Replaces;
+use replaced::are_same;
 pub use stream::{Pending, Stream};
 use temporary::Kind;
 pub(crate) use temporary::Temporary;
@@ -134,13 +135,14 @@ impl Publisher {
         output: &Path,
         replaces: Replaces,
     ) -> Result<(), PublishError> {
-        let content = fs::read(file).map_err(|why| PublishError::new(file, why))?;
-        if fs::read(output).is_ok_and(|there| there == content) {
+        let open = || File::open(file).map_err(|why| PublishError::new(file, why));
+        let (first, there) = (open()?, File::open(output));
+        if there.is_ok_and(|there| are_same(first, there).unwrap_or(false)) {
             return Ok(());
         }
         let mut copy = self.begin(root, output)?;
         copy.replace(replaces);
-        copy.file().write_all(&content).map_err(|why| copy.unwritten(why))?;
+        io::copy(&mut open()?, copy.file()).map_err(|why| copy.unwritten(why))?;
         copy.publish().map(drop)
     }
 

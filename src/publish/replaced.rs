@@ -103,7 +103,8 @@ fn have_same_content(folder: &Folder, one: &Path, other: &Path) -> bool {
     length == of_other && are_same(one, other).unwrap_or(false)
 }
 
-fn are_same(mut one: File, mut other: File) -> io::Result<bool> {
+/// Returns whether two files have the same content.
+pub(super) fn are_same(mut one: File, mut other: File) -> io::Result<bool> {
     let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
     loop {
         of_one.clear();
