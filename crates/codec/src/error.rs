@@ -1,5 +1,7 @@
 //! Errors of reading and writing pictures.
 
+pub(crate) mod object;
+
 use super::{Format, Object};
 use equalize::Layout;
 

@@ -1,6 +1,10 @@
 //! The metadata that travel with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
-use super::{Format, ifd};
+pub(crate) mod exif;
+pub(crate) mod ifd;
+pub(crate) mod multiscales;
+pub(crate) mod xmp;
+
 use equalize::Pixel;
 
 /// The metadata that is carried over into every format with a place for it.
@@ -86,25 +90,6 @@ impl MetadataBytes {
     pub(super) fn decoded(self) -> u64 {
         self.native + self.carried
     }
-
-    /// Returns the bytes of metadata while it is encoded.
-    ///
-    /// They are the decoded parts, as segments, tags or chunks, and those in the output, of which a
-    /// buffer that grows may hold two copies.
-    pub(super) fn encoded(self, to: Format) -> u64 {
-        let copies = match to {
-            Format::Pnm
-            | Format::Bmp
-            | Format::Gif
-            | Format::JpegXl
-            | Format::Jpeg2000
-            | Format::Dicom
-            | Format::Zarr => 0,
-            Format::Png | Format::Tiff => 2,
-            Format::Jpeg | Format::WebP => 3,
-        };
-        self.decoded() + copies * self.carried
-    }
 }
 
 impl Metadata {
@@ -131,20 +116,6 @@ impl Metadata {
     /// picture that was turned into gray.
     pub fn icc_for(&self, pixel: Pixel) -> Option<&[u8]> {
         self.icc.as_deref().filter(|icc| icc_fits(icc, pixel))
-    }
-
-    /// Returns the ICC profile if a picture of this kind keeps it in a format.
-    ///
-    /// WebP has no gray, and gray BMPs have a palette of RGB colours: their profiles have to be for
-    /// RGB.
-    pub(super) fn icc_in(&self, format: Format, pixel: Pixel) -> Option<&[u8]> {
-        match format {
-            Format::Png | Format::Jpeg | Format::Tiff => self.icc_for(pixel),
-            Format::Bmp | Format::WebP => self.icc_for(Pixel::Rgb),
-            Format::Pnm | Format::Gif | Format::JpegXl | Format::Jpeg2000 | Format::Dicom | Format::Zarr => {
-                None
-            }
-        }
     }
 }
 

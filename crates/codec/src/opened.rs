@@ -2,25 +2,25 @@
 
 mod levels;
 mod open;
-mod source;
+pub(crate) mod pages;
 
 use levels::{DecodedSamples, SlotLevels};
 pub use open::{has_several, open, open_image, open_page, open_within, slice_of};
-use source::PictureSource;
 
-use super::animation;
-use super::cores::Cores;
-use super::decode::Wanted;
-use super::guard::guard;
-use super::input;
-use super::levels::{Scale, are_looked_for};
-use super::mapped::{self, Purpose};
-use super::pages::Pages;
-use super::uncounted::{self, Mask};
 use super::{
     BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
-    MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
+    MemoryNeeds, Range, Target, WorkspaceNeeds,
 };
+use crate::io::cores::Cores;
+use crate::io::input;
+use crate::opened::pages::Pages;
+use crate::picture::animation;
+use crate::picture::decode::{Decode, Wanted};
+use crate::picture::decoded::Payload;
+use crate::picture::guard::guard;
+use crate::samples::levels::{Scale, are_looked_for};
+use crate::samples::mapped::{self, Purpose};
+use crate::samples::uncounted::{self, Mask};
 use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
@@ -43,7 +43,7 @@ pub struct Opened<'a> {
     no_data: Option<f64>,
     /// The mask of the pixels that count.
     mask: Option<Mask>,
-    source: PictureSource<'a>,
+    source: Box<dyn Decode + 'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
     /// The pages of the file, if there are several and this is the first.
@@ -71,7 +71,7 @@ impl<'a> Opened<'a> {
 
     /// Returns the number of frames, which lie below each other, of an animation; otherwise 1.
     pub fn frames(&self) -> usize {
-        self.source.facts().frames()
+        self.source.frames()
     }
 
     /// Returns the layout of one frame of the output.
@@ -81,7 +81,7 @@ impl<'a> Opened<'a> {
 
     /// Returns the bytes of the samples in a [`PageWriter`](super::PageWriter)'s file, if known.
     pub fn stored_page_bytes(&self) -> Option<u64> {
-        self.source.facts().stored_bytes(&self.written, self.restored().is_some())
+        self.source.stored_bytes(&self.written, self.restored().is_some())
     }
 
     /// Returns the layout of the pixels in the slot, with alpha if some may not count.
@@ -100,7 +100,7 @@ impl<'a> Opened<'a> {
 
     /// Returns whether pixels that are levels may not count.
     fn may_hide(&self) -> bool {
-        self.mask.is_some() || self.no_data.is_some() || self.source.facts().has_mask()
+        self.mask.is_some() || self.no_data.is_some() || self.source.has_mask()
     }
 
     /// Returns the bytes of slot that [`Opened::decode`] needs.
@@ -120,7 +120,7 @@ impl<'a> Opened<'a> {
     ///
     /// It is as far as in the file, which lets whole lines be copied from one to the other.
     pub fn lead(&self) -> usize {
-        if self.may_hide() { 0 } else { self.source.facts().lead() }
+        if self.may_hide() { 0 } else { self.source.lead() }
     }
 
     /// Returns the bytes of heap that decoding takes, beyond small change and the allowed budget.
@@ -128,14 +128,14 @@ impl<'a> Opened<'a> {
     /// They are those of metadata, a JPEG's coefficients and the like. They are no less than
     /// encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
-        let facts = self.source.facts();
+        let facts = &*self.source;
         let decoder = facts.heap_bytes();
         let restored = self.restored();
         let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
         let own = facts.encoder_bytes(self.output, &self.written);
         let encoder = match restored {
-            Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)) + own.unwrap_or(0),
-            None => own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame(), self.is_band)),
+            Some(form) => mapped::bytes_of_rows(form.row_bytes(&self.written)) + own.unwrap_or(0),
+            None => own.unwrap_or_else(|| self.output.encoder_bytes(&self.written_frame(), self.is_band)),
         };
         let metadata = facts.metadata();
         let uncovered = self.source.layout_in(self.gray);
@@ -146,31 +146,20 @@ impl<'a> Opened<'a> {
 
     /// Returns the form of samples that are not levels, if the output restores them.
     fn restored(&self) -> Option<mapped::Form> {
-        let has_place = match self.output {
-            Format::Tiff => self.format != Format::Dicom,
-            Format::Pnm => self.format == Format::Pnm,
-            Format::Dicom | Format::Zarr => true,
-            Format::Png
-            | Format::Jpeg
-            | Format::Bmp
-            | Format::WebP
-            | Format::Gif
-            | Format::JpegXl
-            | Format::Jpeg2000 => false,
-        };
-        let facts = self.source.facts();
+        let has_place = self.output.restores(self.format);
+        let facts = &*self.source;
         let is_reduced = self.written.depth != facts.layout().depth;
         facts.mapped().filter(|_| has_place && !is_reduced && facts.restores())
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
     pub fn metadata_heap_bytes(&self) -> u64 {
-        self.source.facts().metadata().encoded(self.output)
+        self.source.metadata().encoded(self.output)
     }
 
     /// Returns whether levels are looked for in this band: see [`Decoded::used_bits`].
     pub fn looks_for_levels(&self) -> bool {
-        let facts = self.source.facts();
+        let facts = &*self.source;
         let depth = self.source_layout().depth;
         self.is_band && facts.mapped().is_none() && are_looked_for(self.levels, facts.stated(), depth)
     }
@@ -179,7 +168,7 @@ impl<'a> Opened<'a> {
     ///
     /// Equal levels of two such pictures are different values.
     pub fn has_own_range(&self) -> bool {
-        let form = self.source.facts().mapped().map(|form| form.with_levels(self.levels));
+        let form = self.source.mapped().map(|form| form.with_levels(self.levels));
         self.range.is_none() && form.is_some_and(|form| form.ends.is_none())
     }
 
@@ -196,11 +185,7 @@ impl<'a> Opened<'a> {
 
     /// Returns the workspace that makes decoding faster.
     pub fn workspace(&self) -> WorkspaceNeeds {
-        if let PictureSource::Jpeg(jpeg) = &self.source {
-            jpeg.workspace()
-        } else {
-            WorkspaceNeeds::default()
-        }
+        self.source.workspace()
     }
 
     /// Leaves 16-bit samples in the byte orders of the files, where that saves work.
@@ -223,18 +208,18 @@ impl<'a> Opened<'a> {
 
     /// Returns whether it has enough streams of deflate for a [`StreamCoder`](super::StreamCoder).
     pub fn may_be_inflated(&self) -> bool {
-        self.source.facts().may_be_inflated()
+        self.source.may_be_inflated()
     }
 
     /// Returns its block coder if it is compressed as JPEG 2000, for a [`CodestreamDecoder`].
     pub fn block_coder(&self) -> Option<BlockCoder> {
-        self.source.facts().block_coder()
+        self.source.block_coder()
     }
 
     fn byte_orders(&self) -> ByteOrders {
         // Samples are made of levels in the machine's order, and levels of samples. A sample that
         // would get the level of those without a value is moved off it in the machine's order.
-        let may_lack_values = self.source.facts().mapped().is_some_and(|form| form.no_data.is_some());
+        let may_lack_values = self.source.mapped().is_some_and(|form| form.no_data.is_some());
         let is_hidden = self.may_hide() || may_lack_values;
         let in_place = self.levels == LevelCount::Full && !is_hidden && self.restored().is_none();
         if !self.keeps_byte_orders || !in_place {
@@ -242,11 +227,9 @@ impl<'a> Opened<'a> {
         }
         // Colours are made gray in the machine's order.
         let is_stored = self.layout() == self.source_layout();
-        let from = if is_stored { self.source.facts().byte_order() } else { ByteOrder::Native };
-        let to = match self.output {
-            Format::Pnm | Format::Png if self.written.depth == Depth::Sixteen => ByteOrder::BIG_ENDIAN,
-            _ => ByteOrder::Native,
-        };
+        let from = if is_stored { self.source.byte_order() } else { ByteOrder::Native };
+        let is_deep = self.written.depth == Depth::Sixteen;
+        let to = if is_deep { self.output.byte_order() } else { ByteOrder::Native };
         ByteOrders { from, to }
     }
 
@@ -293,7 +276,7 @@ impl<'a> Opened<'a> {
         let byte_orders = self.byte_orders();
         let (restores, levels) = (self.restored().is_some(), self.levels);
         let purpose = Purpose { range: self.range, of_all: None, gray, restores, levels };
-        let facts = self.source.facts();
+        let facts = &*self.source;
         let samples = DecodedSamples {
             stated: facts.stated(),
             inverted: facts.is_inverted(),
@@ -313,10 +296,10 @@ impl<'a> Opened<'a> {
             |reason| CodecError::malformed(format, reason),
             || {
                 let slot = &mut whole[slot];
-                match self.source {
-                    PictureSource::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
-                    PictureSource::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                    PictureSource::Other(other) => other.decode(slot, &wanted),
+                let workspace = Box::new(workspace);
+                match planes {
+                    true => self.source.decode_planes(slot, workspace, &wanted),
+                    false => self.source.decode_with(slot, workspace, &wanted),
                 }
             },
         )?;
@@ -342,13 +325,11 @@ impl<'a> Opened<'a> {
 
     /// Returns the description for a GPU that does all work on the picture, if that is possible.
     pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
-        match (&self.source, self.levels) {
-            // Devices do not check samples, and do not know masks.
-            (PictureSource::Jpeg(_), LevelCount::Number(..256)) => None,
-            (PictureSource::Jpeg(_), _) if self.may_hide() => None,
-            (PictureSource::Jpeg(jpeg), _) => jpeg.compressed(target),
-            (PictureSource::Other(_), _) => None,
+        // Devices do not check samples, and do not know masks.
+        if matches!(self.levels, LevelCount::Number(..256)) || self.may_hide() {
+            return None;
         }
+        self.source.compressed(target)
     }
 
     /// Copies the file unchanged into the front of `slot`, with room for it, for a GPU to decode.
@@ -359,44 +340,42 @@ impl<'a> Opened<'a> {
     /// # Errors
     /// Returns `self`.
     pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
-        let Self { format, file_bytes, source, .. } = self;
-        match source {
-            PictureSource::Jpeg(jpeg) if jpeg.has_scan() => {
-                let Payload { layout, metadata, native, mapped } = jpeg.pass_on(slot);
-                let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
-                Ok(Decoded {
-                    layout,
-                    byte_orders,
-                    is_invisible,
-                    format,
-                    metadata,
-                    native,
-                    mapped,
-                    scale: Scale::default(),
-                    uncounted: None,
-                    no_data: None,
-                    quantized: None,
-                    is_band: false,
-                    used_bits: None,
-                    file_bytes,
-                })
-            }
-            source => Err(Box::new(Self { source, ..self })),
+        if !self.source.has_scan() {
+            return Err(Box::new(self));
         }
+        let Self { format, file_bytes, source, .. } = self;
+        let Payload { layout, metadata, native, mapped } = source.pass_on(slot);
+        let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
+        Ok(Decoded {
+            layout,
+            byte_orders,
+            is_invisible,
+            format,
+            metadata,
+            native,
+            mapped,
+            scale: Scale::default(),
+            uncounted: None,
+            no_data: None,
+            quantized: None,
+            is_band: false,
+            used_bits: None,
+            file_bytes,
+        })
     }
 
     /// Returns the layout that the format's decoder delivers.
     fn source_layout(&self) -> Layout {
-        self.source.facts().layout()
+        self.source.layout()
     }
 
     /// Returns the bytes of the pixels as they are in the file.
     fn stored_bytes(&self) -> u64 {
-        self.source_layout().bytes().saturating_add(self.source.facts().beyond_bytes())
+        self.source_layout().bytes().saturating_add(self.source.beyond_bytes())
     }
 
     fn chroma_bytes(&self) -> u64 {
-        if let PictureSource::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
+        self.source.chroma_bytes()
     }
 
     /// Refuses a picture that the target cannot represent, or that is over the limits.
@@ -407,13 +386,7 @@ impl<'a> Opened<'a> {
             animation::check(self.frames(), self.format, self.output)?;
         }
         self.check_limits(limits, length)?;
-        if self.output == Format::Dicom && self.format != Format::Dicom {
-            return Err(CodecError::cannot_represent(
-                self.output,
-                format!("a {}, whose patient and study are unknown", self.format),
-                "use another --format for files other than DICOM",
-            ));
-        }
+        self.output.check_source(self.format)?;
         self.output.check(&self.written_frame())
     }
 

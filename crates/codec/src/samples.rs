@@ -1,6 +1,26 @@
 //! Sample conversions between files and slots.
 
-use equalize::ByteOrder;
+pub(crate) mod alpha;
+pub(crate) mod eight;
+pub(crate) mod fill_value;
+pub(crate) mod inks;
+pub(crate) mod levels;
+pub(crate) mod mapped;
+pub(crate) mod no_data;
+pub(crate) mod shrink;
+pub(crate) mod stated;
+pub(crate) mod uncounted;
+
+use equalize::{ByteOrder, Layout};
+
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// Returns the bytes of the pixels at the front of a slot.
+pub(crate) fn pixels_of<'s>(layout: &Layout, slot: &'s mut [u8]) -> &'s mut [u8] {
+    let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
+    &mut slot[..bytes]
+}
 
 /// Converts 16-bit samples from big-endian order to this one, or back, in place.
 pub(super) fn swap_big_endian(samples: &mut [u8], order: ByteOrder) {

@@ -1,5 +1,8 @@
 //! The limits of reading, and the settings of the output.
 
+pub(crate) mod range;
+pub(crate) mod window;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CodecError, Limit, MemoryNeeds};
 use crate::format::Format;
-use crate::range::Range;
-use crate::window::Window;
+use crate::target::range::Range;
+use crate::target::window::Window;
 
 /// Limits on the size of a picture.
 ///
@@ -248,7 +251,7 @@ impl Target {
     pub fn format_for(&self, source: Format) -> Format {
         match self.format {
             Some(format) => format,
-            None if self.adds_colours && source == Format::Gif => Format::Png,
+            None if self.adds_colours => source.recoloured(),
             None => source.written(),
         }
     }

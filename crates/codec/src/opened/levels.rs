@@ -1,9 +1,11 @@
 //! From the samples that a decoder delivered to the levels that devices work on.
 
-use super::super::levels::{self, Scale};
-use super::super::stated::Stated;
-use super::super::uncounted::{self, Mask, Uncounted};
-use super::super::{CodecError, LevelCount, Native, Payload, pixels_of};
+use super::super::{CodecError, LevelCount};
+use crate::picture::decoded::Payload;
+use crate::samples::levels::{self, Scale};
+use crate::samples::pixels_of;
+use crate::samples::stated::Stated;
+use crate::samples::uncounted::{self, Mask, Uncounted};
 use equalize::Layout;
 use equalize::colour::{Gray, to_gray};
 
@@ -44,8 +46,7 @@ impl DecodedSamples<'_> {
         slot: &mut [u8],
     ) -> Result<SlotLevels, CodecError> {
         let Self { stated, mask: of_user, are_looked_at, .. } = self;
-        let own = if let Native::Tiff(native) = &mut payload.native { native.mask.take() } else { None };
-        let own = Mask::of_both(of_user, own)?;
+        let own = Mask::of_both(of_user, payload.native.take_mask())?;
         let mask = own.as_ref().or(of_user);
         let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
         let no_data = self.no_data.and_then(|value| uncounted::sample_of(value, depth, stated));

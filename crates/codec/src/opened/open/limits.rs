@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use super::{Header, open_whole};
-use crate::budget::SMALL_CHANGE;
-use crate::opened::source::PictureSource;
-use crate::output::FileAt;
-use crate::{CodecError, Format, Limits, MemoryNeeds, Target, gif, input, jpeg, png, webp};
+use crate::formats::{gif, png};
+use crate::io::budget::SMALL_CHANGE;
+use crate::io::input;
+use crate::io::output::FileAt;
+use crate::parts::opening::Header;
+use crate::picture::decode::Decode;
+use crate::{CodecError, Format, Limits, MemoryNeeds, Target};
 
 /// Returns the error of a file of this length that is too long to be read.
 ///
@@ -43,18 +45,11 @@ fn limits_of_head(
     limits: &Limits,
     target: &Target,
 ) -> Option<Told> {
-    let mut ended = match format {
-        Format::Png => png::ended(head)?,
-        Format::Jpeg => jpeg::ended(head)?,
-        Format::WebP => webp::ended(head)?,
-        Format::Bmp => head.to_vec(),
-        // The pixels of an animation are those of all frames, and the others check their own sides.
-        _ => return None,
-    };
+    let mut ended = format.ended(head)?;
     // A JPEG's coders take as much as its file, of which they have only the head here, and as much
     // again if a device may decode it too.
     let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
-    let source = open_whole(format, &mut ended, limits, target).ok()?;
+    let source = format.open_whole(&mut ended, limits, target).ok()?;
     limits_of((format, source), (length, unseen), limits, target)
 }
 
@@ -73,12 +68,12 @@ fn limits_of_frames(
         Format::Gif => {
             let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
             let source = gif::Source::survey(all, head).ok()?;
-            limits_of((format, PictureSource::of(source)), lengths, limits, target)
+            limits_of((format, Box::new(source)), lengths, limits, target)
         }
         Format::Png => {
             let all = png::without_data(file, length).ok()??;
             let source = png::Source::open(&all).ok()?;
-            limits_of((format, PictureSource::of(source)), lengths, limits, target)
+            limits_of((format, Box::new(source)), lengths, limits, target)
         }
         _ => None,
     }
@@ -86,7 +81,7 @@ fn limits_of_frames(
 
 /// Returns the limits and needs of a picture, with `unseen` bytes more than its head shows.
 fn limits_of(
-    (format, source): (Format, PictureSource<'_>),
+    (format, source): (Format, Box<dyn Decode + '_>),
     (length, unseen): (u64, u64),
     limits: &Limits,
     target: &Target,
