@@ -24,24 +24,29 @@ struct Driver {
 
 impl Driver {
     /// Starts it; reports a skip and returns `None` if it is not installed.
+    ///
+    /// It takes a free port of IPv4 and then the same port of IPv6, and exits where another test's
+    /// server has that one. So it is started again.
     fn start() -> Option<Self> {
-        let command =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let Ok(mut process) = command else {
-            server_or_skip(false, "chromedriver");
-            return None;
-        };
-        let mut told = BufReader::new(process.stdout.take().unwrap());
-        let port = loop {
-            let mut line = String::new();
-            assert_ne!(told.read_line(&mut line).unwrap(), 0, "chromedriver has ended");
-            if let Some((_, port)) = line.split_once("started successfully on port ") {
-                break port.trim().trim_end_matches('.').parse().unwrap();
+        for _ in 0..10 {
+            let command = Command::new("chromedriver")
+                .arg("--port=0")
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn();
+            let Ok(mut process) = command else {
+                server_or_skip(false, "chromedriver");
+                return None;
+            };
+            let mut told = BufReader::new(process.stdout.take().unwrap());
+            if let Some(port) = port_of(&mut told) {
+                // It must always be able to write its messages.
+                thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+                return Some(Self { process, port });
             }
-        };
-        // It must always be able to write its messages.
-        thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-        Some(Self { process, port })
+            process.wait().unwrap();
+        }
+        panic!("chromedriver ended ten times before it had a port");
     }
 
     fn url(&self) -> String {
@@ -69,6 +74,13 @@ impl Drop for Driver {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Reads the messages of a driver up to the one that names its port; `None` if it ends before.
+fn port_of(told: &mut impl BufRead) -> Option<u16> {
+    let mut lines = told.lines().map(Result::unwrap);
+    let port = |line: String| Some(line.split_once("started successfully on port ")?.1.to_owned());
+    Some(lines.find_map(port)?.trim().trim_end_matches('.').parse().unwrap())
 }
 
 /// A browser that shows a page.
