@@ -30,10 +30,9 @@ use crate::fs::paths::Shown;
 use crate::progress::Events;
 use crate::progress::timings::time_of_child;
 use crate::slot::device_state::DeviceState;
-use crate::slot::schedule::DeviceId;
+use crate::slot::schedule::{DeviceId, slots_for_jpegs};
 use crate::slot::{Kind, SlotId, SlotPool, Start};
 use health::Health;
-use lanes::JPEG_BATCH;
 use link::Link;
 use process::{describe, ended_within};
 use worker::{Lent, Loan, Worker, readable};
@@ -48,10 +47,6 @@ const MAX_FAILURES: u32 = 5;
 const MAX_DECLINED: u32 = 16;
 /// A rate below that of any working bus or kernel. Deadlines allow it for everything queued.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
-/// Slots per lane for JPEGs: a batch in work, and another that waits for it or to be written.
-///
-/// With more, the CPU would have to wait for a GPU at the end of a run.
-const COMPRESSED_EACH: usize = 5 * JPEG_BATCH / 2;
 /// The time limit for the end of a killed worker: the driver cleans up after it, and may hang too.
 const END_DEADLINE: Duration = Duration::from_secs(30);
 /// The interval of checks of deadlines.
@@ -129,7 +124,7 @@ impl WorkerDevice {
         pool.add(id, codestreams, Kind::Codestream);
         pool.add(id, streams, Kind::Streams);
         if args.is_for_jpegs {
-            pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
+            pool.add(id, slots_for_jpegs(context.settings.threads), Kind::Compressed);
         }
         let device = Self {
             name: args.name().into(),

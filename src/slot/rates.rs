@@ -41,11 +41,16 @@ struct Throughput {
     interval: Option<(Duration, u64)>,
     /// Bytes a second in the last whole interval.
     last: Option<f64>,
+    /// The number of whole intervals.
+    intervals: u32,
 }
 
 impl Throughput {
     /// The length of an interval: some batches of pictures.
     const INTERVAL: Duration = Duration::from_millis(100);
+    /// The number of intervals after which the last one shows the throughput. In the first second
+    /// slots get their pages and are pinned.
+    const ENOUGH: u32 = 10;
 
     /// Adds a picture that is done `at` this time.
     fn add(&mut self, at: Duration, bytes: u64) {
@@ -55,9 +60,17 @@ impl Throughput {
             self.interval = Some((begin, sum));
         } else {
             // After a pause the interval would be longer than the work in it.
-            self.last = (took < 2 * Self::INTERVAL).then(|| sum as f64 / took.as_secs_f64()).or(self.last);
+            if took < 2 * Self::INTERVAL {
+                self.last = Some(sum as f64 / took.as_secs_f64());
+                self.intervals = self.intervals.saturating_add(1);
+            }
             self.interval = Some((at, 0));
         }
+    }
+
+    /// Returns the bytes a second, once they are known.
+    fn get(&self) -> Option<f64> {
+        self.last.filter(|_| self.intervals >= Self::ENOUGH)
     }
 }
 
@@ -102,10 +115,18 @@ impl Costs {
     fn saved(&self) -> Option<f64> {
         Some(self.cpu.get()? - self.worker.get()?)
     }
+
+    /// Returns whether the next picture goes the other way than it should.
+    fn is_retried(&self) -> bool {
+        let (cpu, worker) = (self.cpu.nanoseconds, self.worker.nanoseconds);
+        let every = 100.0 * (cpu - worker).abs() / cpu.min(worker).max(f64::MIN_POSITIVE);
+        self.asked.is_multiple_of(RETRIED.max(every as u32))
+    }
 }
 
 /// One picture in this many goes the other way than it should, to see whether the costs are still
-/// the same.
+/// the same; one in more, if that way costs so much more that it would take longer than a hundredth
+/// of the time of the others.
 const RETRIED: u32 = 128;
 
 /// A class counts for the worth of others until this many pictures have come after its last.
@@ -116,6 +137,14 @@ const RECENT: usize = 256;
 /// Cores that are all busy slow down the devices' threads by more than they do themselves: 16 cores
 /// do a thirteenth of the work of an H200, and cost it four tenths.
 const WORTH_ADDING: f64 = 0.18;
+
+/// The pixels of JPEGs that devices are presumed to decode in a second until that is measured, as
+/// one H200 does. If cores took pictures meanwhile, the devices' first second would be as slow as
+/// they are.
+const PRESUMED: f64 = 2e10;
+
+/// The least pixels of a picture for that presumption: a device takes small ones more slowly.
+const OF_SOME_SIZE: u64 = 1 << 20;
 
 /// The measurements so far.
 #[derive(Debug)]
@@ -200,7 +229,7 @@ impl Measured {
             (None, Some(_)) => return 0.0,
             (None, None) => return 1.0,
         };
-        match costs.asked.is_multiple_of(RETRIED) {
+        match costs.is_retried() {
             true if worth > 0.0 => 0.0,
             true => 1.0,
             false => worth,
@@ -247,11 +276,14 @@ impl Rates {
     }
 
     /// Returns whether devices decode so much faster than this many cores that these only get in
-    /// their way with pictures of a class. `false` as long as that is unknown.
-    pub fn cores_add_little(&self, class: Class, cores: usize) -> bool {
+    /// their way with JPEGs of this class and layout, which take a core at least this long.
+    pub fn cores_add_little(&self, class: Class, layout: &Layout, least: Duration, cores: usize) -> bool {
+        let (bytes, pixels) = (layout.bytes().max(1) as f64, layout.pixels());
         let measured = self.lock();
         let cost = measured.classes.get(&class).and_then(|costs| costs.cpu.get());
-        let (Some(nanoseconds), Some(by_devices)) = (cost, measured.decoded.last) else { return false };
+        let presumed = (pixels >= OF_SOME_SIZE).then(|| PRESUMED * bytes / pixels as f64);
+        let Some(by_devices) = measured.decoded.get().or(presumed) else { return false };
+        let nanoseconds = cost.unwrap_or(least.as_nanos() as f64 / bytes);
         cores as f64 * 1e9 / nanoseconds.max(f64::MIN_POSITIVE) < WORTH_ADDING * by_devices
     }
 
@@ -307,9 +339,12 @@ mod tests {
     use super::*;
     use equalize::Pixel;
 
+    fn layout(side: u32) -> Layout {
+        Layout { width: side, height: side, pixel: Pixel::Gray, depth: Depth::Eight }
+    }
+
     fn class(side: u32) -> Class {
-        let layout = Layout { width: side, height: side, pixel: Pixel::Gray, depth: Depth::Eight };
-        Class::new(Format::Pnm, &layout)
+        Class::new(Format::Pnm, &layout(side))
     }
 
     fn add(rates: &Rates, way: Way, nanoseconds: u64, pictures: usize) {
@@ -327,8 +362,11 @@ mod tests {
         assert_eq!(rates.worth(class(100)), 0.0, "the other way is not known");
         add(&rates, Way::Cpu, 5, 16);
         assert_eq!((0..256).filter(|_| rates.worth(class(100)) > 0.0).count(), 2);
+        // The dearer the other way, the more seldom.
+        add(&rates, Way::Worker, 50, 200);
+        assert_eq!((0..1800).filter(|_| rates.worth(class(100)) > 0.0).count(), 2);
         assert_eq!(rates.worth(class(1000)), 1.0, "other pictures");
-        assert_eq!(rates.pictures(), 32);
+        assert_eq!(rates.pictures(), 232);
     }
 
     #[test]
@@ -368,21 +406,28 @@ mod tests {
     #[test]
     fn cores_leave_decoding_to_devices_that_are_far_ahead() {
         let rates = Rates::default();
-        let done = |from: u64, bytes| {
-            let at = (from..from + 11).map(|tenth| Duration::from_millis(10 * tenth));
+        let done = |from: u64, times, bytes| {
+            let at = (from..from + times).map(|tenth| Duration::from_millis(10 * tenth));
             at.for_each(|at| rates.add_decoded_at(at, bytes));
         };
-        add(&rates, Way::Cpu, 10, 16);
-        assert!(!rates.cores_add_little(class(100), 4), "devices have done nothing yet");
+        // 10 ns a byte.
+        let least = |side: u64| Duration::from_nanos(10 * side * side);
+        let add_little =
+            |side: u32, cores| rates.cores_add_little(class(side), &layout(side), least(side.into()), cores);
+        assert!(!add_little(100, 4), "small ones are not presumed to be fast");
+        // The presumed 20,000 million bytes a second, to which 36 cores add 3,600.
+        assert!(add_little(2000, 35) && !add_little(2000, 37));
         // Four cores do 400 million bytes a second, the devices 1,100 and then 3,300.
-        done(0, 10_000_000);
-        assert!(!rates.cores_add_little(class(100), 4));
-        done(10, 30_000_000);
-        assert!(rates.cores_add_little(class(100), 4) && !rates.cores_add_little(class(100), 8));
-        assert!(!rates.cores_add_little(class(1000), 4), "other pictures");
+        done(0, 110, 10_000_000);
+        assert!(!add_little(100, 4) && !add_little(2000, 4));
+        done(110, 11, 30_000_000);
+        assert!(add_little(100, 4) && !add_little(100, 8));
+        // Measured costs are worse.
+        add(&rates, Way::Cpu, 20, 16);
+        assert!(add_little(100, 8));
         // A pause does not count as slow work.
         rates.add_decoded_at(Duration::from_secs(9), 30_000_000);
-        assert!(rates.cores_add_little(class(100), 4));
+        assert!(add_little(100, 4));
     }
 
     #[test]

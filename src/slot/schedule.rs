@@ -22,6 +22,16 @@ pub type DeviceId = usize;
 /// at once, they would only wait for each other meanwhile.
 pub const FILLED_AT_ONCE: usize = 4;
 
+/// Returns the number of slots for JPEGs of a device beside this many cores, which read and write
+/// their files.
+///
+/// Each is pinned at its first use, which keeps the driver from all else for 5 ms: with 150 beside
+/// 16 cores, that was most of the first second. Beside more cores, a device with few would wait for
+/// these, by the simulation.
+pub const fn slots_for_jpegs(cores: usize) -> usize {
+    if cores <= 16 { 60 } else { 144 }
+}
+
 /// Whether a device works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {

@@ -5,8 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::service::{Service, children, drop_in, expected, picture, wait_for};
-use crate::harness::{BRIGHT, Place, wait};
-use crate::queue::server::Server;
+use crate::harness::{Place, wait};
 
 /// The number of times that these words are in the log.
 fn said(service: &Service, words: &str) -> usize {
@@ -55,8 +54,12 @@ fn workers_are_kept_by_default() {
     assert_eq!(service.stop(), Some(0));
 }
 
+#[cfg(feature = "queue")]
 #[test]
 fn a_worker_of_a_queue_gives_gpus_back_between_messages() {
+    use crate::harness::BRIGHT;
+    use crate::queue::server::Server;
+
     let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
     let Some(server) = Server::start(&place, &[]) else { return };
     let (queue, root) = (server.queue("scans"), place.path(""));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use codec::Format;
 use equalize::{Depth, Layout, Pixel};
 
-use super::{Attempts, Device, Patience, Request, Schedule, Standing};
+use super::{Attempts, Device, Patience, Request, Schedule, Standing, slots_for_jpegs, starts};
 use crate::slot::rates::{Class, Rates, Way};
 
 /// The costs of a picture, in seconds.
@@ -54,7 +54,11 @@ const CLAHE_16: Costs =
 
 impl Costs {
     fn class(&self) -> Class {
-        Class::new(self.format, &Layout { width: 4160, height: 2768, pixel: Pixel::Gray, depth: self.depth })
+        Class::new(self.format, &self.layout())
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { width: 4160, height: 2768, pixel: Pixel::Gray, depth: self.depth }
     }
 
     fn saved(&self) -> f64 {
@@ -168,7 +172,6 @@ struct Server {
 const FILL: f64 = 0.1;
 
 const LANES: usize = 4;
-const COMPRESSED: usize = 144;
 
 struct Machine {
     cores: usize,
@@ -196,7 +199,7 @@ impl Machine {
     /// Returns a machine with slots for compressed pictures that have been used before, or are all
     /// fresh.
     fn new(gpus: usize, cores: usize, is_fresh: bool) -> Self {
-        let used = if is_fresh { 0 } else { COMPRESSED };
+        let used = if is_fresh { 0 } else { slots_for_jpegs(cores) };
         let servers = || (0..gpus).map(|_| Server { used, ..Server::default() }).collect();
         Self {
             cores,
@@ -288,7 +291,7 @@ impl Machine {
             takes_pixels: false,
             decodes: true,
             free_compressed: engines.used - engines.slots_taken,
-            fresh_compressed: COMPRESSED - engines.used,
+            fresh_compressed: slots_for_jpegs(self.cores) - engines.used,
             filling: engines.filling,
             ..base
         });
@@ -300,7 +303,8 @@ impl Machine {
         let request = Request { attempts: &attempts, worth };
         let admitted = match costs.engines {
             Some(_) => {
-                let waits = self.rates.cores_add_little(costs.class(), self.cores);
+                let least = starts::least_time_of_jpeg(&costs.layout());
+                let waits = self.rates.cores_add_little(costs.class(), &costs.layout(), least, self.cores);
                 let patience = if waits { Patience::WhileUp } else { Patience::Little };
                 let chosen = schedule.choose(request, patience);
                 if let Some(id) = chosen.compressed {
@@ -450,7 +454,9 @@ fn every_machine_comes_near_to_what_it_could_do_at_best() {
 
 #[test]
 fn cores_go_on_while_the_fresh_slots_of_gpus_are_filled() {
-    for (gpus, cores) in [(1, 16), (2, 32), (4, 64)] {
+    // Few cores leave JPEGs to the GPU even then.
+    assert_eq!(Machine::new(1, 16, true).by_cores_within(0.5, &[JPEG]), 0);
+    for (gpus, cores) in [(2, 32), (4, 64)] {
         // If they did no other work, filling all slots would take them a second.
         let alone = 0.5 * cores as f64 / JPEG.cpu.iter().sum::<f64>();
         let done = Machine::new(gpus, cores, true).by_cores_within(0.5, &[JPEG]);

@@ -64,10 +64,11 @@ impl Loader<'_> {
     /// Returns how long a JPEG waits for a device that decodes.
     fn patience(&self, opened: &Opened<'_>) -> Patience {
         let machine = self.run.machine;
-        let class = Class::new(opened.format(), &opened.layout());
+        let (layout, threads) = (opened.layout(), self.run.settings.threads);
+        let (class, least) = (Class::new(opened.format(), &layout), starts::least_time_of_jpeg(&layout));
         if self.run.settings.jpeg == JpegChoice::Gpu {
             Patience::WhileAnyMayCome
-        } else if machine.rates.cores_add_little(class, self.run.settings.threads) {
+        } else if machine.rates.cores_add_little(class, &layout, least, threads) {
             Patience::WhileUp
         } else {
             Patience::Little
