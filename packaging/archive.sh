@@ -8,7 +8,7 @@
 set -eu
 target=$1 folder=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
-cargo zigbuild --profile dist --locked --target "$target.2.17"
+cargo zigbuild --profile dist --locked --features full --target "$target.2.17"
 program=${CARGO_TARGET_DIR:-target}/$target/dist/histeqd
 # What the C library must have: nothing newer than it promises.
 newest=$(objdump -T "$program" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)

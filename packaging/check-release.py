@@ -83,6 +83,15 @@ expect(f'version "{version}"' in read(FORMULA), f"{FORMULA}: version is not {ver
 for found in re.findall(r"\bhisteqd[-_](\d+\.\d+\.\d+)", read("docs/install.md")):
     expect(found == version, f"docs/install.md: a file of version {found}, not {version}")
 
+# Builds: each of them has all features.
+BUILDS = ["packaging/archive.sh", RECIPE, "python/wheel.sh", ".github/workflows/release.yml", "docs/install.md"]
+for name in BUILDS:
+    commands = re.findall(r"cargo (?:zigbuild|cyclonedx|build --profile dist|build --release|install [^`\n]*--path).*", read(name))
+    expect(commands, f"{name}: no command that builds the program")
+    for command in commands:
+        plain = "--no-default-features" in command or command.startswith("cargo build --release`")
+        expect(plain or "--features full" in command, f"{name}: {command}: without --features full")
+
 arguments = sys.argv[1:]
 if arguments[:1] == ["--fill"]:
     sums = {name: checksum for checksum, name in map(str.split, Path(arguments[1]).read_text().splitlines())}

@@ -13,7 +13,7 @@ if [ $# -gt 1 ]; then for_one=(--interpreter "$2"); fi
 program=$(realpath -m "${HISTEQD:-$target/release/histeqd}")
 cd "$(dirname "$0")"
 if [ -z "${HISTEQD-}" ] && [ ! -x "$program" ] && [ "$(uname -s)" = Linux ]; then
-    cargo build --release --locked --manifest-path ../Cargo.toml
+    cargo build --release --locked --features full --manifest-path ../Cargo.toml
 fi
 work=$target/python
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs histeqd as a service, or uninstalls it. As root, in a checkout; to install, after `cargo build --release --locked`:
+# Installs histeqd as a service, or uninstalls it. As root, in a checkout; to install, after `cargo build --release --locked --features full`:
 #
 #   systemd/install.sh [--prefix DIR]                DIR defaults to /usr/local; with /usr, units and users go where packages put them
 #   systemd/install.sh --uninstall [--prefix DIR]
@@ -55,7 +55,7 @@ completions bash "$bash"
 completions zsh "$zsh"
 completions fish "$fish"
 # The documents keep their places relative to each other, and come with every file that they link to, so that their links work.
-for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/*.md docs/*.jpg docs/*.png docs/*.svg docs/internals/* examples/README.md examples/dicom/* examples/slurm/* examples/kubernetes/* \
+for page in README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE-* config.toml docs/*.md docs/*.jpg docs/*.png docs/*.svg docs/internals/* examples/README.md examples/dicom/* examples/slurm/* examples/kubernetes/* \
     examples/nextflow/*.* examples/nextflow/tests/* systemd/install.sh systemd/*.service packaging/monitoring/* packaging/container/* packaging/proxy/* .github/workflows/*; do
     install -Dm644 "$page" "$documents/$page"
 done

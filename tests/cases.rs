@@ -81,7 +81,17 @@ impl Case {
         self.right_result.starts_with("fails")
     }
 
+    /// Returns the part of the program that a script needs by its name and this build lacks.
+    fn lacking(&self) -> Option<&'static str> {
+        let name = self.file.file_name().unwrap().to_string_lossy();
+        let parts = [("queue", cfg!(feature = "queue")), ("storage", cfg!(feature = "object-storage"))];
+        parts.into_iter().find(|(part, has)| !has && name.contains(part)).map(|(part, _)| part)
+    }
+
     fn outcome(&self) -> Outcome {
+        if let Some(part) = self.lacking() {
+            return Outcome::Skip(format!("this build lacks {part}"));
+        }
         let outcomes = self.commands.iter().map(|command| match command.split_once(' ') {
             Some(("histeqd", flags)) => self.program(flags),
             Some((interpreter, arguments)) => self.script(interpreter, arguments),

@@ -604,7 +604,12 @@ fn channels_go_into_files_of_their_own_or_are_refused_where_there_is_one_picture
     place.file("a.tif", form.file(slice::from_ref(&channels), "{\"shape\": [23, 37, 3], \"axes\": \"YXC\"}"));
     let pages: Vec<_> = channels.iter().map(|channel| vec![channel.clone()]).collect();
     place.file("b.tif", form.file(&pages, "ImageJ=1.53\nimages=3\nchannels=3\nunit=um\n"));
-    place.run("a.tif --out out --format png").exits(1).says("PNG cannot hold the 3 pages of a TIFF");
+    place
+        .run("a.tif --out out --format png")
+        .exits(1)
+        .says("PNG cannot hold the 3 channels (bands) of a TIFF; write each into a file of its own")
+        .says("or choose channels first, as in `gdal_translate -b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB");
+    place.run("b.tif --out out --format png").exits(1).says("PNG cannot hold the 3 pages of a TIFF");
     place.run("a.tif b.tif --out out --frames split").exits(0);
     for (number, channel) in channels.iter().enumerate() {
         for (name, first) in [("a", ""), ("b", "ImageJ=1.53\nunit=um\n\0")] {

@@ -8,7 +8,7 @@ use histeqd_queue::{Access, Limits, Place};
 
 use super::config_file::ConfigFile;
 use super::keys::{Choice, Keys};
-use super::{Part, have_settings, is_everyday};
+use super::{Part, have_settings};
 use crate::config::{Request, RunKind, Settings, Style, Wait, Written};
 use crate::error::Error;
 
@@ -93,15 +93,8 @@ fn of_workers_only(flag: &str) -> Error {
     Error::Usage(format!("--{flag} is a flag of workers and has no effect here; give it to `histeqd work`"))
 }
 
-/// Keeps keys out of the short help, unless they are everyday flags.
-fn in_short_help(flag: Arg) -> Arg {
-    let is_hidden = flag.get_help_heading().is_some() && !is_everyday(&flag);
-    flag.hide_short_help(is_hidden)
-}
-
 /// The command line of `histeqd submit`.
 #[derive(Debug, Args)]
-#[command(mut_args = in_short_help)]
 pub struct SubmitCommand {
     /// Pictures and folders of pictures
     #[arg(value_name = "INPUT", required_unless_present = "files_from")]

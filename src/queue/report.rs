@@ -21,9 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The most dead letters to list for people.
 const SHOWN: usize = 20;
 
-/// Why failed messages are not tried again, and the remedy.
-const UNREAD: &str = "cannot be tried again, unreadable or not signed with the key given here; submit the pictures again, and retry --forget takes it off the list";
-
 /// The state of a queue, for programs.
 #[derive(Serialize)]
 struct Report {
@@ -127,11 +124,7 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
         queue.forget_dead(&letter).map_err(|why| unusable(&why))?;
         count += 1;
     }
-    let unread = match unread {
-        0 => String::new(),
-        1 => format!("1 failed message {UNREAD}\n"),
-        unread => format!("{unread} failed messages {UNREAD}\n"),
-    };
+    let unread = unread_ones(unread);
     match count {
         0 if !unread.is_empty() => Ok(unread),
         0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
@@ -143,6 +136,18 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     }
 }
 
+/// Returns a line about failed messages that are not tried again, with the remedy; an empty text if
+/// there are no such ones.
+fn unread_ones(count: u64) -> String {
+    let (s, them) = if count == 1 { ("", "it") } else { ("s", "them") };
+    match count {
+        0 => String::new(),
+        _ => format!(
+            "{count} failed message{s} cannot be tried again, unreadable or not signed with the key given here; submit the pictures again, and retry --forget takes {them} off the list\n"
+        ),
+    }
+}
+
 /// Puts a picture back into the queue.
 fn put_back(queue: &Queue, signatures: &Signatures, message: &Message) -> Result<(), Error> {
     let again = signatures.sign(message.letter());
@@ -151,5 +156,22 @@ fn put_back(queue: &Queue, signatures: &Signatures, message: &Message) -> Result
         Published::Full => {
             Err(Error::CannotRun("the queue is full; try again once workers have made room".to_owned()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_message_is_it_and_several_are_them() {
+        assert_eq!(unread_ones(0), "");
+        let one = unread_ones(1);
+        assert!(
+            one.starts_with("1 failed message cannot") && one.ends_with("takes it off the list\n"),
+            "{one}"
+        );
+        let two = unread_ones(2);
+        assert!(two.starts_with("2 failed messages cannot") && two.contains("takes them off"), "{two}");
     }
 }

@@ -46,7 +46,7 @@ impl fmt::Display for Kind {
             Self::Url { url, why } if url.contains(char::is_control) => write!(f, "{url:?}: {why}"),
             Self::Url { url, why } => write!(f, "{url}: {why}"),
             #[cfg(not(feature = "object-storage"))]
-            Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage)"),
+            Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage, which --features full has)"),
             Self::Settings(why) if why.contains("No CA certificates") => {
                 write!(f, "{why}; install them (apt-get install ca-certificates), or name a file of them in SSL_CERT_FILE")
             }
