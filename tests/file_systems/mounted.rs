@@ -255,13 +255,19 @@ impl Filesystem for Served {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let cut = size.map_or(Ok(()), |length| {
+            self.perform("cut", |disk| {
+                disk.change(Change::Cut { file: inode, length });
+                Ok(())
+            })
+        });
+        if let Err(why) = cut {
+            return reply.error(why);
+        }
         let mut disk = lock(&self.disk);
         if let (Some(mode), Some(node)) = (mode, disk.tree.node(inode)) {
             let mode = node.mode & libc::S_IFMT | mode & 0o7777;
             disk.change(Change::Permitted { inode, mode });
-        }
-        if let Some(length) = size {
-            disk.change(Change::Cut { file: inode, length });
         }
         let modified = match modified {
             Some(TimeOrNow::SpecificTime(time)) => Some(time),

@@ -29,17 +29,30 @@ struct StackOutput<'a> {
     medium: Medium,
     /// Holds pages that come before their turn.
     spill: File,
-    /// `None` once it is complete.
-    pending: Mutex<Option<Pending<'a>>>,
+    state: Mutex<OutputState<'a>>,
+}
+
+struct OutputState<'a> {
+    /// `None` once it is passed on.
+    pending: Option<Pending<'a>>,
+    /// The number of pages that are being written.
+    writing: usize,
+    /// Whether the writer has completed the file.
+    is_complete: bool,
+    /// Whether the writer failed with a page. With another one it may still complete the file, from
+    /// parts that were not written.
+    has_failed: bool,
 }
 
 impl<'a> StackOutput<'a> {
     fn new((mut pending, spill): (Pending<'a>, File)) -> Result<Self, PublishError> {
-        Ok(Self { medium: pending.medium()?, spill, pending: Mutex::new(Some(pending)) })
+        let medium = pending.medium()?;
+        let state = OutputState { pending: Some(pending), writing: 0, is_complete: false, has_failed: false };
+        Ok(Self { medium, spill, state: Mutex::new(state) })
     }
 
-    fn pending(&self) -> MutexGuard<'_, Option<Pending<'a>>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, OutputState<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,16 +72,25 @@ impl<'a> StackOutputs<'a> {
         let target = &work.job.settings.target;
         decoded.reduce_depth(slot.bytes_mut(), target);
         let files = (&output.medium, &output.spill);
+        output.state().writing += 1;
         let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, help, files);
-        let blame = |source| match &*output.pending() {
+        let mut state = output.state();
+        state.writing -= 1;
+        state.has_failed |= written.is_err();
+        let blame = |source| match &state.pending {
             Some(pending) => pending.unwritten(source),
-            None => unreachable!("only the last page completes the output"),
+            None => unreachable!("the output is passed on when no page is being written"),
         };
-        if written.map_err(|error| PictureError::of_encoder(error, blame))?.is_none() {
+        let bytes = written.map_err(|error| PictureError::of_encoder(error, blame))?;
+        state.is_complete |= bytes.is_some();
+        // A page that is still being written may fail.
+        if !state.is_complete || state.has_failed || state.writing > 0 {
             return Ok(Taken::Page);
         }
+        let whole = state.pending.take();
+        drop(state);
         self.give_up(&page.stack);
-        Ok(Taken::Whole(output.pending().take()))
+        Ok(Taken::Whole(whole))
     }
 
     /// Returns the file or folder of the output of a stack, which `begin` starts as in
