@@ -3,7 +3,7 @@
 mod codestreams;
 mod corpus;
 mod deep;
-mod dicom;
+pub(crate) mod dicom;
 mod inks;
 mod jpeg;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use equalize::{Depth, Layout, Pixel};
 
 use crate::harness::{Place, checked_by};
-use crate::large::{Cut, number_in, pixels_of, tiff, with_page};
+use crate::large::{Cut, number_in, pixels_of, tiff};
 use crate::samples::{Data, Random, samples};
 use crate::stacks::Storage;
 
@@ -20,7 +20,7 @@ const SIZES: [(u32, u32); 3] = [(502, 551), (251, 276), (126, 138)];
 
 /// Returns a file of tiles with overviews of these sizes after its picture; their own content does
 /// not matter.
-fn with_overviews(seed: u64, sizes: &[(u32, u32)]) -> Vec<u8> {
+pub(crate) fn with_overviews(seed: u64, sizes: &[(u32, u32)]) -> Vec<u8> {
     let samples = samples(&LAYOUT, Data::Natural, &mut Random(seed));
     let file = tiff(&LAYOUT, &samples, Cut::Tiles(64, 64), Storage::Lzw);
     with_smaller(file, sizes)
@@ -118,32 +118,6 @@ fn overviews_are_made_of_what_is_written_as_a_whole_and_in_bands() {
             }
         }
     }
-}
-
-#[test]
-fn stacks_with_overviews_have_the_same_bytes_with_any_number_of_threads() {
-    const UNSIGNED: u32 = 1;
-    let place = Place::new();
-    let mut file = b"II*\0\0\0\0\0".to_vec();
-    for seed in 0..5 {
-        let bytes: Vec<u8> = samples(&LAYOUT, Data::Natural, &mut Random(seed))
-            .into_iter()
-            .map(|sample| sample as u8)
-            .collect();
-        file = with_page(file, &LAYOUT, (8, UNSIGNED), &bytes, Cut::Tiles(64, 64), Storage::Deflate);
-        file = with_smaller(file, &SIZES);
-    }
-    place.file("in/a.tif", file);
-    let mut first = None;
-    for round in 0..5 {
-        for threads in [1, 2, 4, 8] {
-            place.run(&format!("in --out out --devices cpu --overwrite --threads {threads}")).exits(0);
-            let made = place.read("out/a.tif");
-            let expected = first.get_or_insert_with(|| made.clone());
-            assert!(made == *expected, "{threads} threads in round {round}");
-        }
-    }
-    assert_eq!(versions(&place.path("out/a.tif")).len(), 5 * (1 + SIZES.len()));
 }
 
 #[test]

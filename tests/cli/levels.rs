@@ -1,6 +1,6 @@
 //! The levels of pictures: strength, the clip limit of 16-bit pictures, and depth.
 
-use crate::harness::{DULL, Place};
+use crate::harness::Place;
 
 /// A picture of 160x120 samples of 10 bits in 16: smooth shades, with noise.
 fn ten_bits() -> Vec<u16> {
@@ -280,17 +280,17 @@ fn white_as_0_is_turned_around_among_the_levels_that_there_are() {
 }
 
 #[test]
-fn a_range_and_a_window_without_effect_are_told() {
+fn unused_low_bits_that_were_not_looked_for_are_told() {
     let place = Place::new();
-    place.file("in/a.pgm", DULL);
-    place
-        .run("in --out done --range 0..1")
-        .exits(0)
-        .says("Note: 1 picture: --range has no effect on samples of 8 or 16 bits: in/a.pgm\n");
-    place
-        .run("in --out done --window 40,400")
-        .exits(0)
-        .says("Note: 1 picture: --window has no effect on formats other than DICOM: in/a.pgm\n");
-    let ran = place.run("in --out done --window auto --overwrite");
-    assert!(!ran.exits(0).stderr().contains("no effect"), "{ran}");
+    let twelve: Vec<u16> = ten_bits().iter().map(|sample| sample << 4).collect();
+    place.file("in/a.pgm", pgm16(&twelve));
+    place.file("in/b.pgm", pgm16(&ten_bits()));
+    let remarks =
+        |flags: &str| place.run(&format!("in --out out --overwrite --json {flags}")).exits(0).json();
+    let together = remarks("--levels auto --together all");
+    assert_eq!(together["remarks"]["unused-bits"], 1, "{together}");
+    for flags in ["--levels auto", "--together all", "--levels full"] {
+        assert_eq!(remarks(flags)["remarks"]["unused-bits"], serde_json::Value::Null, "{flags}");
+    }
+    place.run("in --out told --levels auto --together all").exits(0).says("--shift takes them out: in/a.pgm");
 }

@@ -549,7 +549,7 @@ fn a_derived_series_has_its_own_identity_and_says_what_was_done() {
 }
 
 /// Returns a picture with the class of another object.
-fn of_class(class: &str) -> Vec<u8> {
+pub(crate) fn of_class(class: &str) -> Vec<u8> {
     let mut file = made(&[]);
     let at = file.windows(4).position(|window| window == b"\x28\0\x02\0").unwrap();
     let mut class = class.as_bytes().to_vec();

@@ -668,7 +668,7 @@ fn a_strip_that_claims_a_long_file_takes_no_memory_for_it() {
 }
 
 #[test]
-fn a_chain_of_pages_without_an_end_or_beyond_it_is_refused() {
+fn a_chain_of_pages_without_an_end_is_refused() {
     let file = PLAIN.file(&PLAIN.samples(), |_| ());
     let at = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
     let entries = usize::from(u16::from_le_bytes([file[at], file[at + 1]]));
@@ -681,10 +681,6 @@ fn a_chain_of_pages_without_an_end_or_beyond_it_is_refused() {
     assert!(leading_to(0).unwrap() == PLAIN.samples());
     let why = leading_to(at).unwrap_err();
     assert_eq!(why, "damaged TIFF: its pages follow one another in a circle");
-    for beyond in [file.len() + at, 3 * file.len(), u32::MAX as usize] {
-        let why = leading_to(beyond).unwrap_err();
-        assert!(why.starts_with("damaged TIFF: the directory of a page is outside the file"), "{why}");
-    }
 }
 
 #[test]

@@ -138,6 +138,9 @@ impl MemoryNeeds {
     }
 }
 
+/// The flag of the limit that is not in bytes.
+const PIXELS: &str = "--max-pixels";
+
 /// A limit on the size of pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -151,16 +154,27 @@ pub struct Limit {
 
 impl Limit {
     pub(super) fn of_pixels(most: u64, enough: u64) -> Self {
-        Self { value: format!("{most} pixels"), flag: "--max-pixels", enough: Some(enough) }
+        Self { value: format!("{most} pixels"), flag: PIXELS, enough: Some(enough) }
     }
 
     pub(super) fn of_bytes(most: u64, enough: Option<u64>) -> Self {
         Self { value: format!("{most} bytes"), flag: "--max-bytes", enough }
     }
 
-    /// Returns the flag with the value that would do.
+    /// Returns the flag with the value that would do: from a gibibyte on, the next tenth of one.
     fn raised(&self) -> String {
-        self.enough.map_or_else(|| self.flag.to_owned(), |enough| format!("{} {enough}", self.flag))
+        const GIB: u64 = 1 << 30;
+        match self.enough {
+            None => self.flag.to_owned(),
+            Some(enough) if enough >= GIB && self.flag != PIXELS => {
+                let tenths = (u128::from(enough) * 10).div_ceil(GIB.into());
+                match (tenths / 10, tenths % 10) {
+                    (whole, 0) => format!("{} {whole}GiB", self.flag),
+                    (whole, tenth) => format!("{} {whole}.{tenth}GiB", self.flag),
+                }
+            }
+            Some(enough) => format!("{} {enough}", self.flag),
+        }
     }
 }
 
@@ -273,5 +287,25 @@ impl CodecError {
     /// A [`CodecError::Encoder`].
     pub(super) fn encoder(format: Format, reason: impl Into<String>) -> Self {
         Self::Encoder { format, reason: reason.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_raised_to_a_size_that_people_write_and_that_is_enough() {
+        for (enough, told) in [
+            (6_000_017, "--max-bytes 6000017"),
+            ((1 << 30) - 1, "--max-bytes 1073741823"),
+            (1 << 30, "--max-bytes 1GiB"),
+            ((1 << 30) + 1, "--max-bytes 1.1GiB"),
+            (3_714_122_880, "--max-bytes 3.5GiB"),
+            (u64::MAX, "--max-bytes 17179869184GiB"),
+        ] {
+            assert_eq!(Limit::of_bytes(1, Some(enough)).raised(), told);
+        }
+        assert_eq!(Limit::of_pixels(1, 3_714_122_880).raised(), "--max-pixels 3714122880");
     }
 }

@@ -88,6 +88,7 @@ pub use metadata::multiscales::{
     Multiscales, groups_of_labels, image_document, is_collection_folder, is_image_folder, is_labels_folder,
     lists_labels, says_image,
 };
+pub use metadata::pam::pam_of_new_pixels;
 pub use metadata::{Georeference, Metadata, Resolution};
 pub use opened::pages::{PageWriter, Pages};
 pub use opened::{Opened, has_several, open, open_image, open_page, open_within, slice_of};

@@ -3,6 +3,7 @@
 pub(crate) mod exif;
 pub(crate) mod ifd;
 pub(crate) mod multiscales;
+pub(crate) mod pam;
 pub(crate) mod xmp;
 
 use equalize::Pixel;

@@ -4,8 +4,10 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::fs::paths::Shown;
 use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
 use crate::picture::preview::Sides;
@@ -38,6 +40,18 @@ impl Page {
         let (state, added) = (Mutex::default(), Condvar::new());
         let stack = Stack { pages, writer, volumes, boxes, tiles, joins_channels, state, added };
         Self { stack: Arc::new(stack), index: 0 }
+    }
+
+    /// Returns a note if slices of the file's volumes seem to be missing.
+    pub(crate) fn gaps(&self, input: &Path) -> Option<String> {
+        let (missing, (before, behind)) = self.stack.volumes.as_ref()?.missing()?;
+        let seem = if missing == 1 { "slice seems" } else { "slices seem" };
+        Some(format!(
+            "{missing} {seem} to be missing in {}, the first between frames {} and {}; those around it are taken for neighbours",
+            Shown(input),
+            before + 1,
+            behind + 1
+        ))
     }
 
     /// Returns the number of its picture: it is this picture or a band of it.
@@ -224,13 +238,19 @@ impl Stack {
     pub(crate) fn add(&self, page: Done) {
         let mut state = self.lock();
         state.written += 1;
+        let is_first = state.written == 1;
         let done = &mut state.done;
+        let of_others = done.remarks.clone();
         done.pixels += page.pixels;
         done.times.add_all(&page.times);
         done.devices.extend(page.devices);
         done.devices.sort_unstable();
         done.devices.dedup();
-        done.remarks.extend(page.remarks);
+        let is_of_both = |remark: &Remark| {
+            !remark.is_about_all() || is_first || page.remarks.contains(remark) && of_others.contains(remark)
+        };
+        done.remarks.extend(&page.remarks);
+        done.remarks.retain(is_of_both);
         done.remarks.sort_unstable();
         done.remarks.dedup();
         done.sides = mem::take(&mut done.sides).or(page.sides);

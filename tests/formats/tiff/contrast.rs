@@ -62,3 +62,15 @@ fn gdals_statistics_are_left_out() {
     assert!(contains(&file, b"<GDALMetadata><Item name=\"BAND\">red</Item></GDALMetadata>\0"));
     assert!(!contains(&file, &GDAL_NODATA.to_le_bytes()));
 }
+
+#[test]
+fn hamamatsus_tags_of_a_slide_are_left_out() {
+    const NDPI: u16 = 65420;
+    let has = |file: &[u8], tag: u16| contains(file, [tag, 3].map(u16::to_le_bytes).as_flattened());
+    let others = [(65426, vec![7]), (65458, vec![8])];
+    let slide = written(PLAIN, &[&[(NDPI, vec![1])][..], &others].concat());
+    assert!(![NDPI, 65426, 65458].iter().any(|&tag| has(&slide, tag)));
+    // In other files these tags are somebody else's.
+    let other = written(PLAIN, &others);
+    assert!(others.iter().all(|&(tag, _)| has(&other, tag)));
+}

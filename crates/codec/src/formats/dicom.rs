@@ -202,6 +202,10 @@ impl picture::Native for Native {
         self.rescale
     }
 
+    fn is_segmentation(&self) -> bool {
+        object(&self.known.set) == Some(Object::Segmentation)
+    }
+
     /// It is among the elements that stay.
     fn loses_profile(&self) -> Option<bool> {
         Some(false)
@@ -453,9 +457,14 @@ fn resolution(set: &DataSet) -> Option<Resolution> {
     Resolution::per_inch([25.4 / x.ok()?, 25.4 / y.ok()?])
 }
 
+/// Returns the kind of an object that is not a picture, by its class.
+fn object(set: &DataSet) -> Option<Object> {
+    set.text(tags::SOP_CLASS).and_then(Object::of_class)
+}
+
 /// Refuses objects that are not pictures, by their class.
 fn refuse_object(set: &DataSet, target: &Target) -> Result<(), CodecError> {
-    match set.text(tags::SOP_CLASS).and_then(Object::of_class) {
+    match object(set) {
         Some(Object::Segmentation) if target.segmentations => {
             if target.format_for(Format::Dicom) != Format::Dicom {
                 return Ok(());

@@ -49,7 +49,7 @@ const PLAIN: &str = "convert it to PNG or TIFF first";
 
 /// The formats, by the names that [`by_head`] gives to content.
 const FORMATS: [Foreign; 27] = [
-    foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
+    foreign("a HEIC (HEIF)", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
     foreign(
         "an OpenEXR picture",
@@ -165,7 +165,7 @@ pub(crate) fn by_head(head: &[u8]) -> Option<&'static str> {
         [b'8', b'B', b'P', b'S', ..] => Some("a Photoshop document"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's', ..] => Some("an AVIF"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', b'i' | b'v', ..]
-        | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i', b'f', b'1', ..] => Some("a HEIF"),
+        | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i', b'f', b'1', ..] => Some("a HEIC (HEIF)"),
         _ if head.starts_with(b"SIMPLE  =") => Some("a FITS file"),
         _ if is_nifti(head) => Some("a NIfTI volume"),
         _ => None,

@@ -126,7 +126,7 @@ pub(super) struct Native {
     pub(super) was_sparse: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
-    /// Whether smaller versions of the picture were left out without a request.
+    /// Whether smaller versions of the picture were left out.
     had_smaller: bool,
     /// Whether masks were left out.
     pub(super) had_masks: bool,
@@ -134,6 +134,8 @@ pub(super) struct Native {
     pub(super) mask: Option<Mask>,
     /// Whether photographs of a slide's label and glass were left out.
     pub(super) had_labels: bool,
+    /// Whether the directory of a page after the only one would lie beyond the end of the file.
+    pub(super) had_beyond: bool,
     /// Whether its colours were inks.
     pub(super) had_inks: bool,
     /// Whether its OME-XML describes other files.
@@ -182,13 +184,19 @@ impl picture::Native for Native {
         self.mask.take()
     }
 
-    fn remarks(&self, _: &Target, to: Format, restored: Option<&Mapped>) -> Vec<Option<Remark>> {
+    fn had_overviews(&self) -> bool {
+        self.had_smaller || !self.pyramid.overviews.is_empty()
+    }
+
+    fn remarks(&self, target: &Target, to: Format, restored: Option<&Mapped>) -> Vec<Option<Remark>> {
         let is_kept = self.other.is_some() || restored.is_some_and(Mapped::has_other);
         let channel = match (is_kept, self.lost_channel) {
             (true, _) => Some(Remark::ChannelAsItWas),
             (false, lost) => lost.then_some(Remark::WithoutChannel),
         };
-        let loses_overviews = self.had_smaller || to != Format::Tiff && !self.pyramid.overviews.is_empty();
+        // With a request there is no loss.
+        let loses_overviews =
+            target.overviews && (self.had_smaller || to != Format::Tiff && self.had_overviews());
         vec![
             (self.lost_outside && to == Format::Tiff).then_some(Remark::WithoutOutside),
             self.had_layers.then_some(Remark::WithoutLayers),
@@ -197,6 +205,7 @@ impl picture::Native for Native {
             loses_overviews.then_some(Remark::WithoutOverviews),
             self.had_masks.then_some(Remark::WithoutMasks),
             self.had_labels.then_some(Remark::WithoutLabels),
+            self.had_beyond.then_some(Remark::PageBeyondEnd),
             (self.is_of_series && to == Format::Tiff).then_some(Remark::OneOfSeries),
             (self.has_ome_elsewhere && to == Format::Tiff).then_some(Remark::MetadataElsewhere),
         ]
@@ -312,7 +321,6 @@ impl<'a> Source<'a> {
         company.labels |= misfits.labels;
         company.masks |= misfits.masks || is_joined && !beside.masks.is_empty();
         company.smaller |= misfits.smaller || is_joined && !beside.smaller.is_empty();
-        company.smaller &= keeps_overviews;
         stack.iter_mut().for_each(|stack| stack.keep_behind(pyramid.room));
         let alone = [at];
         let directories = match &stack {
@@ -462,13 +470,16 @@ impl Decode for Source<'_> {
         let (had_ome, is_of_series) = (ome.is_some(), ome.is_some_and(arrangement::has_several_files));
         let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
-        let Company { smaller: had_smaller, masks: had_masks, labels: had_labels } = self.company;
+        let Company { smaller: had_smaller, masks: had_masks, labels: had_labels, beyond } = self.company;
         let had_masks = had_masks || to != Format::Tiff && !self.pyramid.masks.is_empty();
         let lost_outside = self.has_outside && (leaves || !self.keeps_outside);
         let keep = |directory| {
             let mut kept = kept(directory, header, change, &still_true);
             // Readers look for the table behind the header by this tag.
             kept.entries.retain(|(tag, _)| !(lost_outside && *tag == tags::MICRO_MANAGER));
+            if change.reduced {
+                colours::reduce_palette(&mut kept);
+            }
             kept
         };
         let (kept, mut pyramid) = (keep(self.directory), self.pyramid.keeping(keep));
@@ -504,6 +515,7 @@ impl Decode for Source<'_> {
                 had_masks,
                 mask,
                 had_labels,
+                had_beyond: beyond,
                 was_sparse,
                 is_of_series,
                 has_ome_elsewhere,

@@ -47,9 +47,12 @@ impl Pages {
             return Ok(pages);
         }
         let remedy = pages.source.split_remedy().unwrap_or(SPLIT);
+        let last = pages.len() - 1;
+        let are_channels = pages.sample_channel(last).map(usize::from) == Some(last);
+        let noun = if are_channels { "channels (bands)" } else { "pages" };
         Err(CodecError::cannot_represent(
             output,
-            format!("the {} pages of a {format}", pages.pictures()),
+            format!("the {} {noun} of a {format}", pages.pictures()),
             format!(
                 "write each into a file of its own (--frames split) or all as TIFF (--format tiff), or {remedy}"
             ),

@@ -108,7 +108,7 @@ fn numbers(slices: &[Slice]) -> Option<Vec<f64>> {
 /// Returns the number of slices that seem to be missing, and the neighbours around the first gap.
 ///
 /// `steps` are the distances of neighbours, most of them alike.
-fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
+pub(crate) fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
     let mut lengths: Vec<f64> = steps.iter().map(|(_, step)| *step).collect();
     lengths.sort_by(f64::total_cmp);
     let usual = *lengths.get(lengths.len() / 2).filter(|&&length| length > 0.0)?;

@@ -8,6 +8,7 @@ use std::hash::Hash;
 pub struct Volumes {
     pages: Vec<SliceOf>,
     at_once: usize,
+    missing: Option<(usize, (usize, usize))>,
 }
 
 /// The place of a page as a slice of a volume.
@@ -83,7 +84,17 @@ impl Volumes {
         if volumes.iter().all(|slices| slices.len() < 2) {
             return Err(NoVolumes::Flat);
         }
-        Ok(Self { pages, at_once })
+        Ok(Self { pages, at_once, missing: None })
+    }
+
+    /// Returns the same, of which so many slices seem to be missing, the first between two pages.
+    pub(crate) fn lacking(self, missing: Option<(usize, (usize, usize))>) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Returns the number of slices that seem to be missing, and the pages around the first gap.
+    pub fn missing(&self) -> Option<(usize, (usize, usize))> {
+        self.missing
     }
 
     /// Returns the volume of a page, and its place there.

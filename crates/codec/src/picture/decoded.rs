@@ -40,6 +40,8 @@ pub struct Decoded {
     pub(crate) mapped: Option<Box<Mapped>>,
     /// How many levels there are, and how they become samples.
     pub(crate) scale: Scale,
+    /// Whether samples were taken to have fewer levels than they have room for.
+    pub(crate) has_fewer_levels: bool,
     /// The pixels that do not count while devices work on the picture.
     pub(crate) uncounted: Option<Uncounted>,
     /// The level of pixels without data, as it is in the slot.
@@ -127,6 +129,27 @@ impl Decoded {
     /// Returns whether the pixels stand for samples that are not levels.
     pub fn is_mapped(&self) -> bool {
         self.mapped.is_some()
+    }
+
+    /// Returns whether samples were taken to have fewer levels than they have room for.
+    pub fn has_fewer_levels(&self) -> bool {
+        self.has_fewer_levels
+    }
+
+    /// Returns whether there is a no-data value that its samples can have.
+    pub fn has_no_data_value(&self) -> bool {
+        let of_samples = self.mapped.as_ref().is_some_and(|mapped| mapped.form().no_data.is_some());
+        self.no_data.is_some() || of_samples
+    }
+
+    /// Returns whether it is a segmentation, whose levels are labels.
+    pub fn is_segmentation(&self) -> bool {
+        self.native.is_segmentation()
+    }
+
+    /// Returns whether its file has smaller versions of it, written or not.
+    pub fn had_overviews(&self) -> bool {
+        self.native.had_overviews()
     }
 
     /// Returns whether levels are spread over the picture's own range.

@@ -3,7 +3,7 @@
 use super::decoded::Decoded;
 use super::remark::Remark;
 use crate::metadata::exif::has_resolution;
-use crate::{Format, Georeference, Metadata, Target, Window};
+use crate::{Format, Georeference, Metadata, Target};
 
 impl Decoded {
     /// Returns the remarks on the picture once it is written.
@@ -22,18 +22,13 @@ impl Decoded {
         let invisible = (self.is_invisible && !self.is_band).then_some(none_counts);
         let levels = now_levels.then_some(Remark::NowLevels);
         let fewer = self.quantized.map(Remark::FewerColours);
+        let unused = (self.scale.has_unused_bits && !self.is_band).then_some(Remark::UnusedBits);
         let rgb = self.native.had_inks().then_some(Remark::NowRgb);
-        // Some DICOM files of a study may have values or windows, and others not.
-        let is_other = !self.format.has_units();
-        let range = is_other && target.range.is_some() && self.mapped.is_none();
-        let range = range.then_some(Remark::UnusedRange);
-        let window = is_other && target.window.as_ref().is_some_and(|window| *window != Window::Own);
-        let window = window.then_some(Remark::UnusedWindow);
         let inner_range = self.mapped.as_ref().and_then(|mapped| mapped.spread.inner_range);
         let stretched = inner_range.map(|inner| inner.fill.map_or(Remark::StretchedRange, Remark::FillValue));
         of_its_kind
             .into_iter()
-            .chain([without, nowhere, place, levels, rgb, fewer, invisible, stretched, range, window])
+            .chain([without, nowhere, place, unused, levels, rgb, fewer, invisible, stretched])
             .flatten()
             .collect()
     }

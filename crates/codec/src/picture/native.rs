@@ -79,6 +79,16 @@ pub(crate) trait Native: Any + Debug + Send + Sync {
         false
     }
 
+    /// Returns whether it is a segmentation.
+    fn is_segmentation(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the file has smaller versions of the picture.
+    fn had_overviews(&self) -> bool {
+        false
+    }
+
     /// Returns whether metadata are left out of every output.
     fn loses_metadata(&self) -> bool {
         false

@@ -37,6 +37,8 @@ pub enum Remark {
     WithoutMasks,
     /// The photographs of a slide's label and glass were left out.
     WithoutLabels,
+    /// After its only page a TIFF names the place of another, beyond the end of the file.
+    PageBeyondEnd,
     /// A TIFF's OME-XML also describes pictures in other files.
     OneOfSeries,
     /// A TIFF's OME-XML only names another file, in which its metadata are.
@@ -49,6 +51,8 @@ pub enum Remark {
     WithoutChannel,
     /// A TIFF's channel that is neither colour nor alpha was kept as it was, not equalized.
     ChannelAsItWas,
+    /// Low bits of 16-bit samples are unused, and were not looked for, as pages share a table.
+    UnusedBits,
     /// Signed, long or float samples were written as levels, spread over the whole range.
     NowLevels,
     /// A few samples stretch the range that levels are spread over, and leave few for the others.
@@ -61,10 +65,6 @@ pub enum Remark {
     NowRgb,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
-    /// A range of values was given, and the samples are levels.
-    UnusedRange,
-    /// A window was given, and the picture is not a DICOM.
-    UnusedWindow,
     /// A GIF was written as PNG, because it may have more colours than a GIF holds.
     NowPng,
     /// Frames of a GIF have fewer colours than they should.

@@ -23,6 +23,8 @@ pub(crate) struct Scale {
     multiplied: Option<Stated>,
     /// Whether the file states the number of levels.
     is_stated: bool,
+    /// Whether low bits of its samples are unused, and remain so as they were not looked for.
+    pub(crate) has_unused_bits: bool,
 }
 
 impl Scale {
@@ -33,7 +35,7 @@ impl Scale {
         let top = (levels.number(depth) - 1) as u16;
         let is_spread = levels.are_fewer(depth) && !restores;
         let multiplied = is_spread.then_some(Stated { top, place: Place::Spread });
-        Self { levels, multiplied, is_stated: false }
+        Self { levels, multiplied, ..Self::default() }
     }
 
     /// Makes levels of samples in the machine's byte order.
@@ -53,7 +55,12 @@ impl Scale {
                 return Self::upper(levels, shift, pixels, layout, fates);
             }
             (LevelCount::Seen, None) => return Ok(Self::seen(pixels, layout)),
-            (LevelCount::Full, _) | (LevelCount::Stated, None) => return Ok(Self::default()),
+            (LevelCount::Full, _) => return Ok(Self::default()),
+            (LevelCount::Stated, None) => {
+                let found = used_bits(pixels, layout).map(LevelCount::of_used_bits);
+                let has_unused_bits = matches!(found, Some(LevelCount::Upper { .. }));
+                return Ok(Self { has_unused_bits, ..Self::default() });
+            }
             (LevelCount::Stated | LevelCount::Seen, Some(stated)) => {
                 (Some(stated), Levels::First(stated.top + 1))
             }
@@ -71,7 +78,8 @@ impl Scale {
             Place::Low | Place::Upper { .. } => false,
             Place::Either => fills_range(pixels, layout, top),
         });
-        let scale = Self { levels, multiplied: stated.filter(|_| is_spread), is_stated: stated.is_some() };
+        let (multiplied, is_stated) = (stated.filter(|_| is_spread), stated.is_some());
+        let scale = Self { levels, multiplied, is_stated, ..Self::default() };
         if scale.multiplied.is_some() {
             change_colours(pixels, layout, |sample, range| scale.level(sample, range));
         }
@@ -107,7 +115,7 @@ impl Scale {
     fn of_upper(levels: u16, shift: u8, pixels: &mut [u8], layout: &Layout) -> Self {
         let multiplied = Some(Stated { top: levels - 1, place: Place::Upper { shift } });
         change_colours(pixels, layout, |sample, _| sample >> shift);
-        Self { levels: Levels::First(levels), multiplied, is_stated: false }
+        Self { levels: Levels::First(levels), multiplied, ..Self::default() }
     }
 
     /// Returns the level of a sample of `0..=range`.

@@ -12,7 +12,7 @@ use super::groups::group_of;
 use super::items::{Found, Scope};
 use super::tags;
 use crate::formats::elements::Tag;
-use crate::parts::slice::{Places, Plane};
+use crate::parts::slice::{Places, Plane, missing};
 use crate::parts::volumes::{NoVolumes, Volumes};
 
 /// The dimensions, and the pointer of each to an attribute.
@@ -38,11 +38,19 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
     for (frame, Stated { volume, .. }) in slices.iter().enumerate() {
         volumes.entry(volume.clone()).or_default().push(frame);
     }
+    let mut gaps: Option<(usize, (usize, usize))> = None;
     for frames in volumes.values() {
         let planes: Vec<_> = frames.iter().map(|&frame| plane(set, frame as u32)).collect();
         match Places::of(&planes) {
             Places::AlongNormal(places) => {
                 let places = frames.iter().zip(places);
+                let mut along: Vec<_> = places.clone().map(|(&frame, place)| (frame, place)).collect();
+                along.sort_by(|one, other| one.1.total_cmp(&other.1));
+                let steps = along.windows(2).map(|pair| ((pair[0].0, pair[1].0), pair[1].1 - pair[0].1));
+                if let Some((count, around)) = missing(&steps.collect::<Vec<_>>()) {
+                    let (before, first) = gaps.unwrap_or((0, around));
+                    gaps = Some((before + count, first));
+                }
                 places.for_each(|(&frame, place)| slices[frame].place = vec![place as i64]);
             }
             Places::Turned(one, other) => {
@@ -51,7 +59,8 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
             Places::Unknown => {}
         }
     }
-    Volumes::new(slices.into_iter().map(|Stated { volume, place }| (volume, place)))
+    let found = Volumes::new(slices.into_iter().map(|Stated { volume, place }| (volume, place)))?;
+    Ok(found.lacking(gaps))
 }
 
 /// The volume of a frame, and its place there.
@@ -132,7 +141,7 @@ mod tests {
     /// A frame: its values along the dimensions, its position along z, and its orientation.
     struct Frame<'f>(&'f [u32], Option<f64>, &'f str);
 
-    fn volumes(dimensions: &[Tag], frames: &[Frame<'_>]) -> Result<Vec<(usize, usize)>, NoVolumes> {
+    fn made(dimensions: &[Tag], frames: &[Frame<'_>]) -> Result<Volumes, NoVolumes> {
         let mut made = Made::new([1, 1], &vec![7; frames.len()]);
         if !dimensions.is_empty() {
             made = made.with_items(
@@ -159,7 +168,11 @@ mod tests {
                 groups
             }),
         );
-        let found = of_frames(&made.known().unwrap().set, frames.len())?;
+        of_frames(&made.known().unwrap().set, frames.len())
+    }
+
+    fn volumes(dimensions: &[Tag], frames: &[Frame<'_>]) -> Result<Vec<(usize, usize)>, NoVolumes> {
+        let found = made(dimensions, frames)?;
         let place = |page| {
             let SliceOf { volume, index, .. } = found.slice(page);
             (volume, index)
@@ -183,6 +196,16 @@ mod tests {
         let some = [Frame(&[2], Some(0.0), AXIAL), Frame(&[1], None, AXIAL)];
         assert_eq!(volumes(&[IN_STACK], &some), Ok(vec![(0, 1), (0, 0)]));
         assert_eq!(volumes(&[], &some), Ok(vec![(0, 0), (0, 1)]));
+    }
+
+    #[test]
+    fn gaps_between_frames_are_counted() {
+        let missing = |places: &[f64]| {
+            let frames: Vec<_> = places.iter().map(|&z| Frame(&[], Some(z), AXIAL)).collect();
+            made(&[], &frames).unwrap().missing()
+        };
+        assert_eq!(missing(&[0.0, 1.0, 2.0, 3.0]), None);
+        assert_eq!(missing(&[0.0, 1.0, 2.0, 5.0, 4.0, 8.0]), Some((3, (2, 4))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::header::Header;
 use super::samples::Colours;
 use super::{CodecError, malformed, tags};
-use crate::metadata::ifd::Directory;
+use crate::metadata::ifd::{Directory, Value};
 use crate::samples::alpha::{Shape, divide_alpha_out, divide_out};
 use crate::samples::inks;
 use crate::samples::mapped::Alpha;
@@ -131,6 +131,19 @@ fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u16; 3]>, CodecError
     Ok(colours.collect())
 }
 
+/// Reduces the palette of 16-bit levels, if there is one, to that of the same levels of 8 bits.
+pub(super) fn reduce_palette(directory: &mut Directory) {
+    const STEP: usize = 257;
+    let levels = Depth::Sixteen.levels();
+    let Some(map) = directory.numbers(tags::COLOUR_MAP).filter(|map| map.count() == 3 * levels) else {
+        return;
+    };
+    let map: Vec<u16> = map.iter().map(|value| value as u16).collect();
+    let reduced: Vec<u16> =
+        map.chunks_exact(levels).flat_map(|of| of.iter().step_by(STEP).copied()).collect();
+    directory.set(tags::COLOUR_MAP, Value::shorts(&reduced));
+}
+
 /// Replaces the indices from `start` on with colours at the front.
 ///
 /// Pixels have `samples` samples of `BYTES` bytes; the samples after the index stay after the
@@ -187,6 +200,19 @@ mod tests {
                 assert_eq!(slot, palette.as_flattened().concat(), "{bits} bits");
             }
         }
+    }
+
+    #[test]
+    fn a_palette_of_16_bits_becomes_one_of_8() {
+        let mut directory = Directory::default();
+        let map: Vec<u16> = (0..3 << 16).map(|at: u32| at as u16 / (1 + (at >> 16) as u16)).collect();
+        directory.set(tags::COLOUR_MAP, Value::shorts(&map));
+        reduce_palette(&mut directory);
+        let reduced: Vec<u64> = directory.numbers(tags::COLOUR_MAP).unwrap().iter().collect();
+        assert_eq!((reduced.len(), reduced[1], reduced[255], reduced[256 + 255]), (768, 257, 65_535, 32_767));
+        let before = directory.clone();
+        reduce_palette(&mut directory);
+        assert_eq!(directory, before);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::look::{Look, Role};
 use super::{malformed, slide, tags, untold};
 use crate::CodecError;
 use crate::io::budget::SMALL_CHANGE;
-use crate::io::reader::Reader;
+use crate::io::reader::{Bytes, Reader};
 use crate::metadata::ifd::{Directory, Form, Numbers, Outline};
 
 /// The most pages of a file.
@@ -26,6 +26,8 @@ pub(super) struct Company {
     pub(super) masks: bool,
     /// Photographs of a slide's label and glass.
     pub(super) labels: bool,
+    /// A page after the only one, which would lie beyond the end of the file.
+    pub(super) beyond: bool,
 }
 
 /// A smaller version of a picture.
@@ -117,7 +119,12 @@ impl Pictures {
         is_slide: bool,
     ) -> Result<Self, CodecError> {
         let (mut pages, mut seen, mut next) = (Vec::new(), HashSet::new(), first);
+        let mut beyond = false;
         while next > 0 {
+            if pages.len() == 1 && is_beyond(bytes, next) {
+                beyond = true;
+                break;
+            }
             if !seen.insert(next) {
                 return Err(malformed("its pages follow one another in a circle"));
             }
@@ -139,6 +146,7 @@ impl Pictures {
             smaller: before().any(|(_, role)| *role == Role::Smaller),
             masks: before().any(|(_, role)| *role == Role::Mask),
             labels: false,
+            beyond,
         };
         let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
         let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
@@ -149,6 +157,13 @@ impl Pictures {
     pub(super) fn at(place: u64) -> Self {
         Self { places: vec![place], numbers: vec![0], company: Company::default(), has_untold: false }
     }
+}
+
+/// Returns whether an offset is beyond the end of a file.
+///
+/// Some writers leave such a number after the last page, without a meaning.
+fn is_beyond(bytes: &Reader<'_>, offset: u64) -> bool {
+    offset >= bytes.length() as u64
 }
 
 /// Checks that a file does not have more pages than can be kept in mind.
@@ -189,7 +204,7 @@ pub(super) fn beside(
     let (own, mut next) = Look::at(bytes, form, place)?;
     let mut pages = vec![(place, own)];
     // Directories that follow one another in a circle were refused before.
-    while next > 0 && pages.len() <= MAX_BEHIND {
+    while next > 0 && pages.len() <= MAX_BEHIND && !is_beyond(bytes, next) {
         let (look, further) = Look::at(bytes, form, next)?;
         if look.role == Role::Picture && !is_slide && !has_untold {
             break;

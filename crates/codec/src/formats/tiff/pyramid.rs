@@ -103,8 +103,8 @@ impl Pyramid {
             }
         }
         if !keeps_overviews {
+            misfits.smaller |= !overviews.is_empty();
             overviews.clear();
-            misfits.smaller = false;
         }
         let masks = masks_of(file, masks, (header, first_page), &overviews)?;
         misfits.masks = masks.is_none();

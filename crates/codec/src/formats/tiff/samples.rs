@@ -146,25 +146,30 @@ pub(super) fn colours(
     }
 }
 
-/// Returns whether each level of one channel of 8 bits has a colour.
+/// Returns whether each level of one channel of 8 or 16 bits has a colour.
 pub(super) fn is_palette_of_levels(directory: &Directory) -> bool {
     directory.number(tags::PHOTOMETRIC) == Some(tags::PALETTE.into())
-        && directory.number(tags::BITS_PER_SAMPLE) == Some(8)
+        && matches!(directory.number(tags::BITS_PER_SAMPLE), Some(8 | 16))
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
 }
 
-/// Returns whether an 8-bit palette only gives levels a colour: evenly, from black on.
+/// Returns whether a palette of all levels of 8 or 16 bits only gives them a colour: evenly, from
+/// black on.
 pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
-    const LEVELS: usize = Depth::Eight.levels();
+    let depth =
+        if directory.number(tags::BITS_PER_SAMPLE) == Some(16) { Depth::Sixteen } else { Depth::Eight };
+    let levels = depth.levels();
     let map: Vec<u64> = directory.numbers(tags::COLOUR_MAP).into_iter().flat_map(Numbers::iter).collect();
-    let top = LEVELS as u64 - 1;
+    let top = levels as u64 - 1;
+    // Palettes of 16 bits may be made of 256 colours.
+    let steps = (levels / Depth::Eight.levels()) as u64;
     let is_even = |channel: &[u64]| {
-        let most = channel[LEVELS - 1];
+        let most = channel[levels - 1];
         // Writers round in one way or another, some to 8 of 16 bits.
-        let rounding = most + top;
+        let rounding = (most + top) * steps;
         channel.iter().zip(0..).all(|(value, level)| (value * top).abs_diff(most * level) <= rounding)
     };
-    map.len() == 3 * LEVELS && map.iter().any(|&value| value > 0) && map.chunks_exact(LEVELS).all(is_even)
+    map.len() == 3 * levels && map.iter().any(|&value| value > 0) && map.chunks_exact(levels).all(is_even)
 }
 
 /// Returns the kind of alpha, the count of other samples after the colours, and of those before it.

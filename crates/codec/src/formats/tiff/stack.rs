@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::super::foreign::EACH_CHANNEL;
+use super::super::foreign::{CHANNELS, EACH_CHANNEL};
 use super::channels::Channels;
 use super::cut::CutShape;
 use super::dimensions::{Coordinates, Order};
@@ -222,6 +222,11 @@ impl PageSource for Stack {
     fn sample_channel(&self, index: usize) -> Option<u16> {
         let count = self.samples;
         (count > 1).then(|| u16::try_from(index % count).ok()).flatten()
+    }
+
+    /// Programs that split pages leave the samples of each together.
+    fn split_remedy(&self) -> Option<&'static str> {
+        (self.samples > 1).then_some(CHANNELS)
     }
 
     fn volumes(&self) -> Result<Volumes, NoVolumes> {

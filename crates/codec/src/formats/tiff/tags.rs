@@ -66,6 +66,9 @@ const IMAGEJ: u16 = 50839;
 pub(super) const LAYERS: u16 = 37724;
 /// The version of DNG, Adobe's raw format.
 pub(super) const DNG_VERSION: u16 = 50706;
+/// Hamamatsu's tags of a slide (NDPI): where stages and lenses were, and where pixels lie in its
+/// own arrangement. By the first one readers know such a file.
+const HAMAMATSU: std::ops::RangeInclusive<u16> = 65420..=65458;
 /// Micro-Manager's metadata of a page. A table behind the header belongs to it.
 pub(super) const MICRO_MANAGER: u16 = 51123;
 
@@ -202,8 +205,11 @@ pub(super) fn heap_bytes(directory: &Directory) -> u64 {
 ///
 /// Those in `still_true` are kept although they describe storage or contrast.
 pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> Directory {
-    let is_kept =
-        |tag: u16| !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || still_true.contains(&tag);
+    let is_ndpi = directory.get(*HAMAMATSU.start()).is_some();
+    let is_storage = |tag: u16| {
+        STORAGE.contains(&tag) || (512..=521).contains(&tag) || is_ndpi && HAMAMATSU.contains(&tag)
+    };
+    let is_kept = |tag: u16| !is_storage(tag) || still_true.contains(&tag);
     let entries = directory.entries.into_iter().filter(|(tag, _)| is_kept(*tag));
     let corrected = entries.filter_map(|(tag, value)| Some((tag, corrected(tag, value, change)?)));
     let mut kept = Directory { entries: corrected.collect(), ..Directory::default() };
