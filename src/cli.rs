@@ -11,6 +11,7 @@ mod part;
 mod presets;
 #[cfg(feature = "queue")]
 mod queue;
+mod short;
 mod slip;
 mod worker;
 
@@ -64,7 +65,7 @@ stopped. Hidden files are ignored, and so are files in folders that have neither
 name nor the content of a picture. Trash and index folders of systems (@eaDir, #recycle,
 $RECYCLE.BIN), backups (a.jpg~) and temporary names (a.jpg.part) are left out and
 counted; an --include that spells the name takes them. A file that has the name of a
-picture but is not one, or has an unsupported format (HEIF, OpenEXR, FITS), fails with
+picture but is not one, or has an unsupported format (HEIC, OpenEXR, FITS), fails with
 the reason; use --exclude to leave it out.";
 
 const AFTER: &str = "\
@@ -163,13 +164,8 @@ const EVERYDAY: [&str; 19] = [
 
 /// Keeps an argument out of the short help, unless it is an everyday flag.
 fn in_short_help(arg: Arg) -> Arg {
-    let is_everyday = is_everyday(&arg);
+    let is_everyday = arg.get_long().is_some_and(|flag| EVERYDAY.contains(&flag));
     arg.hide_short_help(!is_everyday)
-}
-
-/// Returns whether an argument is a flag of the short help.
-fn is_everyday(arg: &Arg) -> bool {
-    arg.get_long().is_some_and(|flag| EVERYDAY.contains(&flag))
 }
 
 /// The command line as it was typed.
@@ -183,6 +179,7 @@ fn is_everyday(arg: &Arg) -> bool {
     after_long_help = AFTER_LONG,
     override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd <COMMAND>",
     mut_args = in_short_help,
+    mut_subcommands = short::shortened,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"
@@ -314,7 +311,7 @@ pub enum Command {
     /// Count the levels of every channel, as a table and as plots
     #[command(
         long_about = histogram::LONG_ABOUT,
-        after_help = histogram::AFTER,
+        after_long_help = histogram::AFTER,
         override_usage = "histeqd histogram [OPTIONS] <PICTURE>..."
     )]
     Histogram(Box<HistogramCommand>),
@@ -342,6 +339,14 @@ pub enum Command {
     #[cfg(feature = "queue")]
     #[command(long_about = queue::LONG_ABOUT_WORK)]
     Work(Box<WorkCommand>),
+    /// Publish pictures to a queue, or process those of one: not in this build
+    #[cfg(not(feature = "queue"))]
+    #[command(hide = true, alias = "work", disable_help_flag = true)]
+    Submit {
+        /// Ignored
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        ignored: Vec<std::ffi::OsString>,
+    },
     /// Measure the buses and devices of this machine
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),

@@ -40,7 +40,8 @@ use std::time::Duration;
 
 pub use choice::{
     Color, DeflateChoice, DepthChoice, Durability, FormatName, FramesChoice, InputFile, JpegChoice,
-    LinksChoice, MethodName, OverviewsChoice, Permissions, PngLevelName, Preset, Times, TogetherChoice,
+    LinksChoice, MethodName, OverviewsChoice, Permissions, PngLevelName, Preset, SidecarsChoice, Times,
+    TogetherChoice,
 };
 pub use devices::{DeviceChoice, DeviceName};
 pub use effects::RunKind;
@@ -122,6 +123,8 @@ pub struct Settings {
     pub times: Times,
     /// The permissions of outputs.
     pub permissions: Permissions,
+    /// The treatment of files beside pictures that belong to them.
+    pub sidecars: SidecarsChoice,
     /// Kind and amount of reporting to the user.
     pub report: Report,
     /// The file of the report page, if one is wanted.
@@ -293,6 +296,23 @@ impl Settings {
                     .to_owned(),
             );
         }
+        let Written { durability, times, permissions, .. } = &request.flags;
+        let for_files = [
+            ("durability", durability.is_some()),
+            ("times", times.is_some()),
+            ("permissions", permissions.is_some()),
+        ];
+        let set = for_files.iter().find(|(_, is_set)| *is_set && request.naming == Naming::StandardOutput);
+        if let Some((flag, _)) = set {
+            return Err(format!("--{flag} has no effect on standard output; leave it out"));
+        }
+        let has_folder = request.naming != Naming::StandardOutput && !store::is_url(&request.out);
+        if written.sidecars == Some(SidecarsChoice::Copy) && (!has_folder || request.watch) {
+            return Err(
+                "--sidecars copy is for runs that end, with outputs in a folder of this machine; leave it out"
+                    .to_owned(),
+            );
+        }
         let service = service_keys::service(&written);
         storage::check(&request, &service)?;
         if request.watch {
@@ -342,6 +362,7 @@ impl Settings {
             durability: key(written.durability),
             times: key(written.times),
             permissions: key(written.permissions),
+            sidecars: key(written.sidecars),
             inputs: request.inputs,
             files_from: request.files_from,
             shard: request.shard,

@@ -15,3 +15,4 @@ pub mod record;
 pub mod reference;
 pub mod remark;
 pub(crate) mod stored_image;
+pub mod unused;

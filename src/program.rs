@@ -60,6 +60,11 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
         Invocation::Command(Command::Submit(command)) => submit(*command),
         #[cfg(feature = "queue")]
         Invocation::Command(Command::Work(command)) => work(&command),
+        #[cfg(not(feature = "queue"))]
+        Invocation::Command(Command::Submit { .. }) => Err(Error::Usage(
+            "this histeqd was built without the queue (the feature queue, which --features full has)"
+                .to_owned(),
+        )),
         #[cfg(feature = "queue")]
         Invocation::Command(Command::Status(StatusCommand { queue: Some(place), json, .. })) => {
             print(&queue::describe(&place, json)?)

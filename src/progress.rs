@@ -352,7 +352,7 @@ fn line(event: &Event, report: Report) -> Option<String> {
         Event::Done { input, output, device, .. } if verbose => {
             Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
         }
-        Event::Remarked { input, remark, range } if verbose => {
+        Event::Remarked { input, remark, range } if verbose && !remark.is_about_all() => {
             Some(format!("note: {}: {}", Shown(input), remark.of_one_with(*range)))
         }
         Event::Remade { input, remake } if verbose => {

@@ -17,6 +17,7 @@ use crate::fs::paths::Shown;
 use crate::progress::{Event, Events, Remade, Reporter, Summary, listing};
 use crate::publish::{self, Publisher, Replaces};
 use crate::report;
+use crate::selection::is_first_page;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan, Skipped, Workload};
 use pipeline::{Encoder, Outlet, Purpose, Run, WaitingBands};
@@ -37,6 +38,11 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
         if !settings.dry_run {
             copy(&mut plan, settings, publisher);
+            if let Some(copies) = encoder.sidecars() {
+                let done = plan.skipped.iter().filter_map(|done| Some((&done.input, done.output.as_ref()?)));
+                let done = done.filter(|(_, output)| !is_first_page(output));
+                plan.notes.extend(done.flat_map(|(input, output)| copies.beside(input, output)));
+            }
         }
         run_into(&encoder, Purpose::Equalize, plan, settings, stop)
     };

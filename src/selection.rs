@@ -8,7 +8,7 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-pub(crate) use names::{first_output, is_hidden, patterned, promises_a_picture};
+pub(crate) use names::{first_output, is_first_page, is_hidden, patterned, promises_a_picture};
 pub use names::{output_below, page_output};
 pub use reserved::{Purpose, Reserved};
 

@@ -13,6 +13,7 @@ mod prefix;
 pub(crate) mod rounds;
 pub mod scan;
 mod several;
+pub(crate) mod sidecars;
 #[cfg(feature = "queue")]
 mod single;
 pub mod stdin;

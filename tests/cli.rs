@@ -24,4 +24,5 @@ mod sidecars;
 mod signals;
 mod single;
 mod threads;
+mod unused;
 mod words;

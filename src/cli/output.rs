@@ -50,6 +50,12 @@ impl Output {
                 "standard input has no name, so --out has to name a file, such as {}, or `-` for standard output",
                 Shown(&out.join("result.png"))
             )),
+            None if is_single(cli) && !is_folder(&out) && names_image_folder(&out) => Err(format!(
+                "--out {}: OME-Zarr is made of OME-Zarr only; name a file of another format, such as {}, for a program like bioformats2raw; {}",
+                Shown(&out),
+                Shown(&out.with_extension("tif")),
+                folder_instead(&out)
+            )),
             None if is_single(cli) && !is_folder(&out) && names_unwritten(&out) => {
                 Err(format!("--out {}: that format is not written; {}", Shown(&out), folder_instead(&out)))
             }
@@ -99,6 +105,12 @@ fn one_file(cli: &Cli, out: PathBuf, format: Format) -> Result<Output, String> {
 fn folder_instead(out: &Path) -> String {
     let plain = out.with_extension("");
     format!("for a folder, write --out {}/ or --out {}/", Shown(&plain), Shown(out))
+}
+
+/// Returns whether a name is that of an image that is a folder.
+fn names_image_folder(out: &Path) -> bool {
+    let own = out.extension().unwrap_or_default();
+    Format::Zarr.extensions().iter().any(|extension| own.eq_ignore_ascii_case(extension))
 }
 
 /// Returns whether a name is that of a folder: there is one, or it ends in a slash.

@@ -334,6 +334,15 @@ pub enum Times {
     Keep,
 }
 
+/// The treatment of files beside pictures that belong to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SidecarsChoice {
+    /// Copies go beside outputs.
+    Copy,
+    /// They stay where they are.
+    Leave,
+}
+
 /// The permissions of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Permissions {

@@ -1,11 +1,13 @@
-//! Keys without an effect, and the condition that would give them one.
+//! Keys without an effect, and the condition that would give them one: other keys, or pictures of
+//! some kind.
 
 use std::fmt;
 
 use super::keys::{KEYS, Need};
 use super::text::name;
 use super::written::table;
-use super::{After, FormatName, MethodName, OrNone, Written};
+use super::{After, FormatName, MethodName, OrNone, Preset, Written};
+use crate::picture::unused::{self, Unused};
 
 /// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,24 @@ impl Written {
             .filter(|(key, _)| changed.iter().any(|changed| changed == key))
             .map(|(key, need)| format!("{key} of {file} has no effect without {need}"))
             .collect()
+    }
+
+    /// Returns the keys that only have an effect on some pictures, and that a user has set.
+    ///
+    /// Every key has a value. A default, "auto" and the value of the preset are for pictures of all
+    /// kinds, and a key that other keys leave without effect is reported at the start.
+    pub(super) fn conditional(&self) -> Vec<Unused> {
+        let preset = self.preset.map(Preset::keys).unwrap_or_default();
+        let [own, usual, preset] = [self, &Self::defaults(), &preset].map(table);
+        let idle: Vec<_> = self.idle(self, RunKind::Watch).map(|(key, _)| key).collect();
+        let is_set = |row: &unused::Row| {
+            let value = own.get(row.flag);
+            let text = value.and_then(toml::Value::as_str).unwrap_or_default();
+            let is_meant = if row.values.is_empty() { text != "auto" } else { row.values.contains(&text) };
+            let is_own = value != usual.get(row.flag) && value != preset.get(row.flag);
+            is_meant && is_own && !idle.contains(&row.flag)
+        };
+        unused::TABLE.iter().filter(|row| is_set(row)).map(|row| row.unused).collect()
     }
 
     /// Returns the written keys that have no effect, each with the condition for one.

@@ -90,7 +90,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 60] = [
+pub(super) const KEYS: [Key; 61] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("exposure"),
@@ -117,7 +117,7 @@ pub(super) const KEYS: [Key; 60] = [
     output("segmentations"),
     output("format").told(),
     output("frames"),
-    output("overviews"),
+    output("overviews").needs(Format(FormatName::Tiff)),
     output("depth").told(),
     output("quality").needs(Format(FormatName::Jpeg)),
     output("png-level").needs(Format(FormatName::Png)),
@@ -126,6 +126,7 @@ pub(super) const KEYS: [Key; 60] = [
     worker("durability"),
     run("times"),
     run("permissions"),
+    run("sidecars"),
     run("include"),
     run("exclude"),
     run("links"),

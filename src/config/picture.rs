@@ -17,6 +17,7 @@ use crate::picture::mask::Masks;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::Digest;
 use crate::picture::reference::Reference;
+use crate::picture::unused::Unused;
 use codec::{LevelCount, Limits, Target};
 use equalize::{Clahe, ClipLimit, Colour, Levels, Method, Operation};
 
@@ -44,6 +45,8 @@ pub struct PictureSettings {
     pub together_in: PathBuf,
     /// Whether any of the settings come from files of folders.
     pub is_of_folder: bool,
+    /// The flags that only have an effect on some pictures.
+    pub(crate) conditional: Vec<Unused>,
     /// The digest of the counts that the LUTs were made from.
     counts: Option<Digest>,
     /// The keys that differ from their defaults, as a configuration file.
@@ -135,6 +138,7 @@ impl PictureSettings {
             splits_several: key(resolved.frames) == FramesChoice::Auto,
             together_in,
             is_of_folder,
+            conditional: resolved.conditional(),
             counts,
             keys,
             text,

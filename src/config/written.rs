@@ -14,8 +14,8 @@ use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, Exposure, FormatName,
     FramesChoice, Grid, InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Noise,
-    OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times,
-    TogetherChoice,
+    OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, SidecarsChoice, TileSize,
+    Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -349,6 +349,16 @@ pub struct Written {
     #[arg(long, value_name = "WHICH", help_heading = "Output")]
     #[serde(with = "as_name")]
     pub permissions: Option<Permissions>,
+
+    /// Files that belong to pictures, such as .tfw and .xmp: copy, leave [default: leave]
+    ///
+    /// "copy" puts them beside the outputs, under the outputs' names: world files (.tfw, .jgw,
+    /// .wld), .prj, .aux.xml without statistics, _RPC.TXT, .xmp and masks (.msk), never in the
+    /// place of a file that histeqd did not write. "leave" names those that stay. Not for pages and
+    /// frames with files of their own, and not with --watch, object storage or standard output.
+    #[arg(long, value_name = "HOW", help_heading = "Output")]
+    #[serde(with = "as_name")]
+    pub sidecars: Option<SidecarsChoice>,
 
     /// Process only files that match this glob (repeatable)
     ///

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tracing::{debug, info};
 
 use crate::fs::paths::Shown;
+use crate::picture::unused::Unused;
 
 /// A noteworthy fact about a picture that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -23,6 +24,9 @@ pub enum Remark {
     /// A part that its format could not keep, or a conversion.
     #[serde(untagged)]
     Codec(Codec),
+    /// A flag without an effect on it.
+    #[serde(untagged)]
+    Unused(Unused),
 }
 
 /// Writes remarks to the log: the first of each kind at the level INFO, and others at DEBUG, since
@@ -125,6 +129,12 @@ impl Remark {
             Self::Codec(Codec::MetadataElsewhere) => "OME-XML is in another file; keep both together",
             Self::Codec(Codec::WithoutMasks) => "masks of valid pixels removed",
             Self::Codec(Codec::WithoutLabels) => "photographs of label and glass removed",
+            Self::Codec(Codec::PageBeyondEnd) => {
+                "a further page would lie beyond the end of the file; if it had several, it was cut off"
+            }
+            Self::Codec(Codec::UnusedBits) => {
+                "low bits are 0 in all samples, which --levels auto looks for only where each page has a table of its own; --shift takes them out"
+            }
             Self::Codec(Codec::Sparse) => "parts that were never written are 0 or the no-data value",
             Self::Codec(Codec::WithoutChannel) => {
                 "channel besides colours and alpha removed, which the output format cannot store"
@@ -141,8 +151,7 @@ impl Remark {
                 "all but a few values lie in less than a sixth of the range and share few levels"
             }
             Self::Codec(Codec::NowRgb) => "CMYK written as RGB",
-            Self::Codec(Codec::UnusedRange) => "--range has no effect on samples of 8 or 16 bits",
-            Self::Codec(Codec::UnusedWindow) => "--window has no effect on formats other than DICOM",
+            Self::Unused(unused) => return unused.sentence().into(),
             Self::Codec(Codec::NowLossless) => "lossy WebP written losslessly, and larger",
             Self::WithHoles => "holes in the file (parts that were never written) read as zeros",
             Self::FolderSettings => "settings of its folder used (histeqd.toml)",
@@ -185,6 +194,16 @@ impl Remark {
     /// news about a picture.
     pub(crate) const fn names_pictures(self) -> bool {
         !matches!(self, Self::FolderSettings)
+    }
+
+    /// Returns whether to give it with a picture.
+    pub(crate) const fn is_about_one(self) -> bool {
+        self.names_pictures() && !self.is_about_all()
+    }
+
+    /// Returns whether it is no news unless all pages of a file and all pictures of a run have it.
+    pub(crate) const fn is_about_all(self) -> bool {
+        matches!(self, Self::Unused(_))
     }
 
     /// Returns the remark about a number of pictures.
@@ -257,6 +276,16 @@ impl Remark {
             Self::Codec(Codec::WithoutLabels) => {
                 format!("{count} slide{plural}: photographs of label and glass removed")
             }
+            Self::Codec(Codec::PageBeyondEnd) => {
+                format!(
+                    "{count} TIFF{plural}: a further page would lie beyond the end of the file; a file that had several was cut off"
+                )
+            }
+            Self::Codec(Codec::UnusedBits) => {
+                format!(
+                    "{count} picture{plural}: low bits are 0 in all samples, which --levels auto looks for only where each page has a table of its own; --shift takes them out"
+                )
+            }
             Self::Codec(Codec::Sparse) => {
                 format!("{count} picture{plural}: parts that were never written are 0 or the no-data value")
             }
@@ -297,12 +326,7 @@ impl Remark {
                     "{count} picture{plural}: all but a few values (hot pixels) lie in less than a sixth of {their} range and share few levels"
                 )
             }
-            Self::Codec(Codec::UnusedRange) => {
-                format!("{count} picture{plural}: --range has no effect on samples of 8 or 16 bits")
-            }
-            Self::Codec(Codec::UnusedWindow) => {
-                format!("{count} picture{plural}: --window has no effect on formats other than DICOM")
-            }
+            Self::Unused(unused) => format!("{count} picture{plural}: {}", unused.sentence()),
             Self::Codec(Codec::FillValue(fill)) => {
                 format!(
                     "{count} picture{plural}: {} far outside the range of all others, which share few levels; {}",

@@ -65,7 +65,7 @@ impl Listing {
                     sides: sides.clone(),
                 });
             }
-            Event::Remarked { input, remark, range } if remark.names_pictures() => {
+            Event::Remarked { input, remark, range } if remark.is_about_one() => {
                 self.remarks.entry(input.clone()).or_default().push(remark.of_one_with(*range));
             }
             _ => {}

@@ -354,7 +354,8 @@ impl Summary {
         if self.skipped.contains_key(&Skip::Reserved(Purpose::Sidecar)) {
             writeln!(text, "Note: {SIDECARS}")?;
         }
-        for (remark, count) in &self.remarks {
+        let is_said = |(remark, count): &(&Remark, &u64)| !remark.is_about_all() || **count == self.done;
+        for (remark, count) in self.remarks.iter().filter(is_said) {
             write!(text, "Note: {}", remark.of(*count))?;
             if let Some(range) = self.inner_range.filter(|_| remark.recommends_range()) {
                 write!(text, "; {}", recommended(range))?;

@@ -416,6 +416,8 @@ impl<'a> Run<'a> {
         let folder = output.as_ref().and_then(Pending::folder);
         match output.map_or_else(|| Ok(Published::default()), Pending::publish) {
             Ok(Published { bytes: bytes_out, replaces_another }) => {
+                let notes = self.outlet.copy_sidecars(&job);
+                notes.into_iter().for_each(|note| self.events.note(note, true));
                 let Job { input, output, remakes, .. } = job;
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);

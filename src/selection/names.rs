@@ -49,6 +49,14 @@ pub(crate) fn first_output(output: PathBuf, splits: bool) -> PathBuf {
     output.with_file_name(stem).join(name)
 }
 
+/// Returns whether an output has the name of a first page, as [`first_output`] makes it.
+pub(crate) fn is_first_page(output: &Path) -> bool {
+    let Some(folder) = output.parent().and_then(Path::file_name) else { return false };
+    let mut stem = folder.to_owned();
+    stem.push(FIRST_PAGE);
+    output.file_stem() == Some(&stem)
+}
+
 /// The suffix of the first page in names.
 const FIRST_PAGE: &str = "-00001";
 
@@ -94,6 +102,13 @@ pub(crate) fn patterned(pattern: &str, path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_of_several_pages_is_known_by_its_name() {
+        let first = first_output("out/a.png".into(), true);
+        assert!(is_first_page(&first) && !is_first_page(&page_output(&first, 1)));
+        assert!(!is_first_page(Path::new("out/a-00001.png")) && !is_first_page(Path::new("a.png")));
+    }
 
     fn name(before: &str, format: Format) -> String {
         renamed(Path::new(before), format).into_os_string().into_string().unwrap()

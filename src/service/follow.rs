@@ -202,7 +202,7 @@ fn hear(event: Event, heard: &mut Heard) {
             heard.failed.insert(input, error.in_service());
         }
         Event::Skipped { input, why: Skip::NotAPicture | Skip::Object(_), .. } => heard.over.push(input),
-        Event::Remarked { input, remark, range } if remark.names_pictures() => {
+        Event::Remarked { input, remark, range } if remark.is_about_one() => {
             info!("note: {}: {}", Shown(&input), remark.of_one_with(range));
         }
         _ => {}

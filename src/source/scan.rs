@@ -6,7 +6,6 @@ mod collections;
 mod found;
 mod images;
 mod objects;
-mod sidecars;
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -25,8 +24,9 @@ use super::list;
 use super::plan::{Plan, Skip, Skipped};
 use super::prefix::Prefixes;
 use super::several::has_several;
+use super::sidecars;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
-use crate::config::{Naming, Settings, Style};
+use crate::config::{Naming, Settings, SidecarsChoice, Style};
 use crate::error::{Error, PictureError, Refusal};
 use crate::fs::paths::{Identity, Shown};
 use crate::selection::{Choice, Links, Selection, is_hidden};
@@ -89,7 +89,16 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let prefixes = prefixes(settings)?;
     let found = found.into_iter();
     let candidates = found.map(|found| Candidate { output: found.output(settings, &prefixes), found });
-    let candidates: Vec<_> = candidates.collect();
+    let mut candidates: Vec<_> = candidates.collect();
+    if settings.sidecars == SidecarsChoice::Copy {
+        let has_copies = |one: &&Candidate| {
+            let splits = one.found.settings.as_ref().is_ok_and(|own| own.target.splits);
+            !splits && one.found.object.is_none() && one.found.document.is_none()
+        };
+        let inputs = candidates.iter().filter(has_copies).map(|one| &*one.found.input);
+        let pictures = sidecars::Pictures::of(inputs);
+        candidates.retain(|one| one.found.named || !pictures.have(&one.found.input));
+    }
     if settings.naming == Naming::Mirror && !store::is_url(&settings.out) {
         plan.copies = collections::files(&candidates);
     }

@@ -77,7 +77,7 @@ fn a_picture_of_another_format_is_refused_by_name_whatever_it_is_called() {
     place.file("in/film.mp4", b"\0\0\0\x18ftypisom");
     let ran = place.run("in --out done");
     ran.exits(1).says("Done: 1 picture").says("Skipped: 1 not a picture");
-    for (name, kind) in [("telescope", "a FITS file"), ("phone.jpg", "a HEIF")] {
+    for (name, kind) in [("telescope", "a FITS file"), ("phone.jpg", "a HEIC (HEIF)")] {
         ran.says(&format!("failed: in/{name}: {kind} is not supported; convert it first, as in `"));
     }
     assert_eq!(place.tree("done"), ["a.pgm"]);

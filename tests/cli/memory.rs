@@ -138,6 +138,34 @@ fn large_honest_metadata_are_kept() {
     assert!(place.read("out/b.tif").len() > 60 << 20);
 }
 
+/// The tables of a row are for each of its columns, and the rows that pad it are copies of it.
+#[test]
+fn a_row_of_clahe_takes_no_more_memory_than_it_asks_for() {
+    const WIDTH: u64 = 1 << 24;
+    /// Memory that does not count: the program's own, and some for each thread.
+    const BESIDES: u64 = 24 << 20;
+    let place = Place::new();
+    place.file("row.pgm", format!("P5\n{WIDTH} 1\n255\n"));
+    let row = File::options().append(true).open(place.path("row.pgm")).unwrap();
+    row.set_len(row.metadata().unwrap().len() + WIDTH).unwrap();
+    let run = "row.pgm --out out --devices cpu --threads 2 --method clahe --memory";
+    let refused = place.run(&format!("{run} 20MiB"));
+    refused.exits(1).says("but --memory allows 20971520; raise --memory to ");
+    let told = refused.stderr();
+    let enough = told.split_once("raise --memory to ").unwrap().1.split(':').next().unwrap();
+    let mut child = place.histeqd(&format!("{run} {enough}")).spawn().unwrap();
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+        most = peak.map_or(most, |peak| peak.trim().parse::<u64>().unwrap() << 10);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(child.wait().unwrap().success());
+    let enough: u64 = enough.parse().unwrap();
+    assert!((2 * WIDTH..enough + BESIDES).contains(&most), "{most} bytes of {enough}");
+}
+
 #[test]
 fn pictures_that_do_not_fit_into_memory_together_wait_for_each_other() {
     let place = Place::new();

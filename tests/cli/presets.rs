@@ -158,7 +158,7 @@ fn a_preset_makes_the_bytes_and_the_record_of_the_keys_that_it_stands_for() {
         place.run(&format!("in --out {name}-ledger --resume --preset {name}")).exits(0);
         let again = place.run(&format!("in --out {name}-ledger --resume {written_out}"));
         again.exits(0).says("Skipped: 3 already done");
-        let other = place.run(&format!("in --out {name}-ledger --resume {written_out} --overviews drop"));
+        let other = place.run(&format!("in --out {name}-ledger --resume {written_out} --segmentations"));
         other.exits(0).says("Done: 3 pictures");
     }
 }

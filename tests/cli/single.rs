@@ -70,6 +70,10 @@ fn a_pictures_name_for_several_outputs_is_refused_with_the_remedy() {
     place.run("in/a.pgm b.pgm --out x.png").exits(2).says("but there are 2 inputs; for a folder, write");
     place.run("--watch in --out x.png").exits(2).says("but --watch needs a folder");
     place.run("b.pgm --out x.png --resume").exits(2).says("but --resume needs a folder");
+    place.run("b.pgm --out x.zarr").exits(2).says(
+        "--out x.zarr: OME-Zarr is made of OME-Zarr only; name a file of another format, such as x.tif",
+    );
+    place.run("b.pgm --out x.zarr/ --dry-run").exits(0);
     place.run("b.pgm --out x.heic").exits(2).says("--out x.heic: that format is not written");
     place
         .run("b.pgm --out x.TGA")

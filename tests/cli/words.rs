@@ -103,3 +103,22 @@ fn words_of_others_reach_people_through_one_function() {
     }
     assert_eq!(found, Vec::<String>::new(), "these go around src/words.rs");
 }
+
+#[cfg(not(feature = "queue"))]
+#[test]
+fn a_build_without_the_queue_says_so() {
+    let place = Place::with(&["in/a.pgm"]);
+    for line in ["submit in --out out --queue nats://host/scans", "work --queue nats://host/scans --root ."] {
+        place
+            .run(line)
+            .exits(2)
+            .says("built without the queue (the feature queue, which --features full has)");
+    }
+}
+
+#[cfg(not(feature = "object-storage"))]
+#[test]
+fn a_build_without_object_storage_says_so() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out s3://bucket/done").exits(3).says("built without object storage");
+}

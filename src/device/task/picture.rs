@@ -10,6 +10,7 @@ use crate::picture::boxes::{BoxPart, FileSlice, StackBoxes};
 use crate::picture::luts::Luts;
 use crate::picture::preview::Shown;
 use crate::picture::remark::Remark;
+use crate::picture::unused::Unused;
 use crate::progress::timings::Clock;
 use crate::slot::rates::{Class, Way};
 use crate::slot::schedule::{Attempts, DeviceId};
@@ -164,9 +165,12 @@ impl Picture {
     pub(crate) fn remarks(&self, remark: Option<Remark>) -> Vec<Remark> {
         let settings = &self.work.job.settings;
         let of_format = self.decoded.remarks(&settings.target).into_iter().map(Remark::Codec);
+        let pictures = self.work.page.as_ref().map_or(1, |page| page.stack.pages.pictures());
+        let has_effect = |unused: &Unused| unused.has_effect(&self.decoded, &settings.target, pictures);
+        let unused = settings.conditional.iter().copied().filter(|unused| !has_effect(unused));
         let holes = self.file.has_holes.then_some(Remark::WithHoles);
         let folder = settings.is_of_folder.then_some(Remark::FolderSettings);
-        of_format.chain(remark).chain(holes).chain(folder).collect()
+        of_format.chain(unused.map(Remark::Unused)).chain(remark).chain(holes).chain(folder).collect()
     }
 
     /// Sends the job back to be decoded again, for the devices that the changed attempts admit.

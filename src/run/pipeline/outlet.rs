@@ -23,6 +23,7 @@ use crate::publish::{Unpublished, Upload, notes};
 use crate::run::together::is_alone;
 use crate::selection::page_output;
 use crate::source::Job;
+use crate::source::sidecars::Copies;
 use codec::{self, CodecError, Help};
 
 /// The destination of the pictures that the devices have finished, shared by all encode threads.
@@ -67,6 +68,12 @@ pub trait Outlet: Sync {
     /// Records that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
 
+    /// Copies the sidecar files of an input whose output is there. Returns notes about those that
+    /// cannot be copied.
+    fn copy_sidecars(&self, _job: &Job) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Forgets the pages of this file that have come, as some will not.
     fn give_up(&self, stack: &Arc<Stack>);
 }
@@ -92,6 +99,7 @@ struct OutputFolder<'a> {
     publisher: &'a Publisher,
     times: Times,
     permissions: Permissions,
+    sidecars: Option<Copies<'a>>,
     /// Whether inputs are removed or moved once their outputs are there. The remover makes only the
     /// first page durable; the others must be on the disk by then.
     inputs_go: bool,
@@ -118,9 +126,16 @@ impl<'a> Encoder<'a> {
         } else {
             let &Settings { times, permissions, .. } = settings;
             let inputs_go = settings.never_ends && settings.service.after != After::Keep;
-            Destination::Folder(OutputFolder { root: out, publisher, times, permissions, inputs_go })
+            let sidecars = Copies::of(settings, publisher, out);
+            let folder = OutputFolder { root: out, publisher, times, permissions, sidecars, inputs_go };
+            Destination::Folder(folder)
         };
         Ok(Self { destination, stacks: StackOutputs::default(), pages: PageOutputs::default() })
+    }
+
+    /// Returns the copying of sidecar files, if they are copied.
+    pub(crate) fn sidecars(&self) -> Option<&Copies<'a>> {
+        if let Destination::Folder(folder) = &self.destination { folder.sidecars.as_ref() } else { None }
     }
 
     /// Starts the output of a job, or that of one of its pages or frames if these have outputs of
@@ -317,6 +332,10 @@ impl Outlet for Encoder<'_> {
             return None;
         }
         notes::read(&self.folder_of(job, page)?, name).ok()
+    }
+
+    fn copy_sidecars(&self, job: &Job) -> Vec<String> {
+        self.sidecars().map_or_else(Vec::new, |copies| copies.for_job(job))
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {

@@ -58,7 +58,7 @@ impl Watching<'_> {
             Event::Remarked { input, remark, range } => {
                 let text = remark.of_one_with(range);
                 self.reporter.remarked(&input, remark, &text);
-                if remark.names_pictures() {
+                if remark.is_about_one() {
                     self.pictures.remark(&input, text);
                 }
             }

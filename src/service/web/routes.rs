@@ -43,7 +43,7 @@ pub(crate) fn all(answers: Arc<Answers>) -> Router {
         .route("/retry", post(retry))
         .route("/pause", post(pause))
         .route("/resume", post(resume))
-        .route("/session/{key}", get(begin_session))
+        .route("/session/{key}", get(begin_session).head(no_session))
         .merge(page::routes())
         .merge(private)
         .fallback(not_found)
@@ -96,6 +96,11 @@ async fn begin_session(
             (StatusCode::FORBIDDEN, why).into_response()
         }
     }
+}
+
+/// Answers a program that looks at the link without opening it, as mail and chat do.
+async fn no_session() -> impl IntoResponse {
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")])
 }
 
 async fn metrics(State(answers): Shared) -> impl IntoResponse {
@@ -280,9 +285,11 @@ mod tests {
     fn the_link_in_the_log_gives_one_session() {
         let answers = Arc::new(Answers::for_tests());
         let link = answers.access.way_in().unwrap();
-        let open = || {
-            ask_with(&answers, &format!("GET {link}"), Caller::Network { port: 1 }, &[("host", "[::1]:1")]).0
+        let open = |method: &str| {
+            let request = format!("{method} {link}");
+            ask_with(&answers, &request, Caller::Network { port: 1 }, &[("host", "[::1]:1")]).0
         };
-        assert_eq!((open(), open()), (303, 403));
+        assert_eq!(open("HEAD"), 405, "a look at the link does not use it up");
+        assert_eq!((open("GET"), open("GET")), (303, 403));
     }
 }

@@ -1,0 +1,299 @@
+//! Files beside pictures that belong to them: their georeference, as GDAL and others write it, and
+//! the metadata of photographs.
+//!
+//! They are no pictures. With `--sidecars copy` they go beside the outputs; without it they stay
+//! where they are, which is told.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{self, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::config::{Naming, Settings, SidecarsChoice};
+use crate::fs::input::InputRoots;
+use crate::fs::paths::Shown;
+use crate::fs::stamp::Stamp;
+use crate::picture::recipe::Recipe;
+use crate::picture::record::{Digest, Origin, Record};
+use crate::publish::{Publisher, Replaces};
+use crate::selection::promises_a_picture;
+use crate::source::job::Job;
+
+/// Extensions in the place of the picture's: world files, and the coordinate system.
+const EXTENSIONS: [&str; 13] =
+    ["tfw", "tifw", "tiffw", "jgw", "jpgw", "jpegw", "pgw", "pngw", "bpw", "gfw", "j2w", "wld", "prj"];
+
+/// Ends of names, after the picture's with its extension or without.
+const ENDS: [&str; 3] = [".aux.xml", ".xmp", "_rpc.txt"];
+
+/// Ends of names of masks, after the picture's with its extension: they have its size, and no
+/// levels.
+const MASKS: [&str; 2] = [".msk", ".msk.ovr"];
+
+/// The end of the name of GDAL's metadata.
+const PAM: &str = ".aux.xml";
+
+/// More bytes than metadata of a picture have.
+const LONGEST: u64 = 32 << 20;
+
+/// The same of GDAL's metadata, which are parsed: the time for that may grow by the square of their
+/// length.
+const LONGEST_PAM: u64 = 256 << 10;
+
+/// The settings that a copy is made with, for its record, which is of these and of the path of the
+/// sidecar file.
+const RECIPE: &str = "sidecars = \"copy\"\n";
+
+/// The most files that a note names.
+const NAMED: usize = 3;
+
+/// Returns a note about files beside the pictures of jobs that are not copied to their outputs.
+pub(super) fn note(jobs: &[Job], settings: &Settings) -> Option<String> {
+    if matches!(settings.naming, Naming::StandardOutput | Naming::Nothing) {
+        return None;
+    }
+    let inputs: Vec<_> =
+        jobs.iter().map(|job| &*job.input).filter(|input| !owners(input).is_empty()).collect();
+    if inputs.is_empty() {
+        return None;
+    }
+    let stay = |job: &&Job| settings.sidecars == SidecarsChoice::Leave || !are_copied(job);
+    let pictures = Pictures::of(jobs.iter().filter(stay).map(|job| &*job.input));
+    told(&inputs.into_iter().filter(|input| pictures.have(input)).collect::<Vec<_>>())
+}
+
+/// The names of pictures, with and without extensions.
+pub(super) struct Pictures(HashSet<PathBuf>);
+
+impl Pictures {
+    /// Returns the names of those of these files that have names of pictures.
+    pub(super) fn of<'p>(files: impl Iterator<Item = &'p Path>) -> Self {
+        let pictures = files.filter(|file| promises_a_picture(file));
+        Self(pictures.flat_map(|picture| [picture.to_owned(), picture.with_extension("")]).collect())
+    }
+
+    /// Returns whether a file would belong to one of them.
+    pub(super) fn have(&self, sidecar: &Path) -> bool {
+        owners(sidecar).iter().any(|owner| self.0.contains(owner))
+    }
+}
+
+/// Returns the names, with or without extension, of pictures to which a file would belong.
+fn owners(input: &Path) -> Vec<PathBuf> {
+    let by_extension = input.extension().and_then(|own| {
+        EXTENSIONS
+            .iter()
+            .any(|extension| own.eq_ignore_ascii_case(extension))
+            .then(|| input.with_extension(""))
+    });
+    ENDS.iter().filter_map(|end| before(input, end)).chain(by_extension).collect()
+}
+
+/// Returns a path without this end, in any case, if it has it.
+fn before(path: &Path, end: &str) -> Option<PathBuf> {
+    let bytes = path.as_os_str().as_bytes();
+    let (before, own) = bytes.split_at_checked(bytes.len().checked_sub(end.len())?)?;
+    own.eq_ignore_ascii_case(end.as_bytes()).then(|| OsStr::from_bytes(before).into())
+}
+
+/// Returns whether the sidecar files of a job's input can go beside its output: it is a file here,
+/// and has one output.
+fn are_copied(job: &Job) -> bool {
+    !job.settings.target.splits && !job.is_folder && job.object.is_none()
+}
+
+/// Copies sidecar files.
+pub(crate) struct Copies<'a> {
+    roots: InputRoots,
+    max_bytes: u64,
+    publisher: &'a Publisher,
+    root: &'a Path,
+    /// Held during a copy: two sidecar files may have copies of one name.
+    turn: Mutex<()>,
+}
+
+impl<'a> Copies<'a> {
+    /// Returns the copying to the tree below `root`, unless sidecar files are to stay.
+    pub(crate) fn of(settings: &Settings, publisher: &'a Publisher, root: &'a Path) -> Option<Self> {
+        let (roots, max_bytes) = (settings.roots.clone(), settings.limits.max_bytes);
+        let copies = Self { roots, max_bytes, publisher, root, turn: Mutex::default() };
+        (settings.sidecars == SidecarsChoice::Copy).then_some(copies)
+    }
+
+    /// Copies the sidecar files of a job's input. Returns notes about those that cannot be copied.
+    pub(crate) fn for_job(&self, job: &Job) -> Vec<String> {
+        if are_copied(job) { self.beside(&job.input, &job.output) } else { Vec::new() }
+    }
+
+    /// Copies the sidecar files of an input that are no copies yet beside its output. Returns notes
+    /// about those that cannot be copied.
+    pub(crate) fn beside(&self, input: &Path, output: &Path) -> Vec<String> {
+        let copies = of(input, output).into_iter().filter(|(from, to)| from != to);
+        let failed = copies.filter_map(|(from, to)| {
+            let why = self.copy(&from, &to).err()?;
+            Some(format!("{} is not copied: {why}", Shown(&from)))
+        });
+        failed.collect()
+    }
+
+    /// Copies a sidecar file that may be missing. Replaces only a copy of the same file that nobody
+    /// has changed.
+    fn copy(&self, from: &Path, to: &Path) -> Result<(), String> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match self.roots.open(from) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(|why| why.to_string())?,
+        };
+        let metadata = file.metadata().map_err(|why| why.to_string())?;
+        let input = Stamp::of(&metadata, false);
+        let path = path::absolute(from).map_err(|why| why.to_string())?;
+        let settings = Digest::of(&[RECIPE.as_bytes(), path.as_os_str().as_bytes()].concat());
+        if !metadata.is_file() {
+            return Ok(());
+        }
+        if let Ok(there) = to.symlink_metadata() {
+            match Record::of(to).filter(|record| record.has_settings(settings)) {
+                Some(record) if record.is_from(&input) && record.is_untouched(&there) => return Ok(()),
+                Some(_) => {}
+                None => return Err(format!("{} is another file of that name", Shown(to))),
+            }
+        }
+        let is_mask = MASKS.iter().any(|end| before(from, end).is_some());
+        let longest = if before(from, PAM).is_some() { LONGEST_PAM } else { LONGEST };
+        let limit = if is_mask { self.max_bytes } else { self.max_bytes.min(longest) };
+        if input.size > limit {
+            return Err(format!("it has {} bytes, and {limit} is the limit", input.size));
+        }
+        let Some(mut content) = content(from, file, limit).map_err(|why| why.to_string())? else {
+            return Ok(());
+        };
+        let mut copy = self.publisher.begin(self.root, to).map_err(|why| why.to_string())?;
+        copy.replace(Replaces::Own);
+        let origin = Origin { input, settings };
+        copy.record(origin, Recipe::new(RECIPE, None));
+        io::copy(&mut content, copy.file()).map_err(|why| copy.unwritten(why).to_string())?;
+        copy.publish().map(drop).map_err(|why| why.to_string())
+    }
+}
+
+/// Returns the content of a copy; `None` if only statements about the old pixels would be left.
+fn content(from: &Path, file: File, limit: u64) -> io::Result<Option<Box<dyn Read>>> {
+    let mut file = file.take(limit);
+    if before(from, PAM).is_none() {
+        return Ok(Some(Box::new(file)));
+    }
+    let mut xml = String::new();
+    file.read_to_string(&mut xml)?;
+    let kept = codec::pam_of_new_pixels(&xml).map_err(io::Error::other)?;
+    Ok(kept.map(|kept| Box::new(io::Cursor::new(kept)) as Box<dyn Read>))
+}
+
+/// Returns the names that sidecar files of an input may have, each with that of the copy.
+fn of(input: &Path, output: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut names = Vec::new();
+    let mut add = |from: PathBuf, to: PathBuf| names.push((from, to));
+    let own = input.extension().and_then(OsStr::to_str);
+    let others = own.zip(output.extension().and_then(OsStr::to_str));
+    let worlds = others.into_iter().flat_map(|(own, other)| worlds(own).into_iter().zip(worlds(other)));
+    let worlds: Vec<_> = worlds.collect();
+    let others = EXTENSIONS.iter().filter(|name| worlds.iter().all(|(from, _)| from != *name));
+    let others: Vec<_> = others.map(|name| ((*name).to_owned(), (*name).to_owned())).collect();
+    for (from, to) in worlds.into_iter().chain(others) {
+        add(input.with_extension(&from), output.with_extension(&to));
+        add(input.with_extension(from.to_uppercase()), output.with_extension(to.to_uppercase()));
+    }
+    for end in ENDS.iter().chain(&MASKS) {
+        for end in [(*end).to_owned(), end.to_uppercase()] {
+            add(with_end(input, &end), with_end(output, &end));
+            if !MASKS.contains(&&*end.to_lowercase()) {
+                add(with_end(&input.with_extension(""), &end), with_end(&output.with_extension(""), &end));
+            }
+        }
+    }
+    names
+}
+
+/// Returns the extensions of world files of a picture with this extension: its first and last
+/// letter, or all of it, and a w.
+fn worlds(extension: &str) -> Vec<String> {
+    let extension = extension.to_lowercase();
+    let (mut letters, whole) = (extension.chars(), format!("{extension}w"));
+    let ends = letters.next().zip(letters.last());
+    ends.map_or_else(Vec::new, |(first, last)| vec![format!("{first}{last}w"), whole])
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(end);
+    name.into()
+}
+
+fn told(sidecars: &[&Path]) -> Option<String> {
+    let first = sidecars.iter().take(NAMED).map(|sidecar| Shown(sidecar).to_string());
+    let names = first.collect::<Vec<_>>().join(", ");
+    let more = match sidecars.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!(" and {more} more"),
+        _ => String::new(),
+    };
+    let (files, them) = match sidecars.len() {
+        0 => return None,
+        1 => ("1 file beside a picture, with its georeference or metadata, is".into(), "it"),
+        count => (format!("{count} files beside pictures, with their georeference or metadata, are"), "them"),
+    };
+    Some(format!(
+        "note: {files} not copied: {names}{more}; copy {them} beside the outputs (.aux.xml without its statistics, which are those of the input)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_have_the_name_of_the_output_and_the_world_file_its_kind() {
+        let names = of(Path::new("in/a.TIF"), Path::new("out/b.2.png"));
+        let place = |from: &str| {
+            let found = names.iter().find(|(name, _)| name == Path::new(from));
+            found.map(|(_, to)| to.to_str().unwrap())
+        };
+        for (from, to) in [
+            ("in/a.tfw", "out/b.2.pgw"),
+            ("in/a.TIFW", "out/b.2.PNGW"),
+            ("in/a.pgw", "out/b.2.pgw"),
+            ("in/a.wld", "out/b.2.wld"),
+            ("in/a.prj", "out/b.2.prj"),
+            ("in/a.TIF.aux.xml", "out/b.2.png.aux.xml"),
+            ("in/a.xmp", "out/b.2.xmp"),
+            ("in/a.TIF.XMP", "out/b.2.png.XMP"),
+            ("in/a_RPC.TXT", "out/b.2_RPC.TXT"),
+            ("in/a.TIF.msk", "out/b.2.png.msk"),
+        ] {
+            assert_eq!(place(from), Some(to), "{from}");
+        }
+        for none in ["in/a.TIF.ovr", "in/a.msk", "in/a.xml", "in/a.TIF"] {
+            assert_eq!(place(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_picture_of_its_name() {
+        for (name, expected) in [
+            ("in/a.tfw", &["in/a"][..]),
+            ("in/a.TIFW", &["in/a"]),
+            ("in/a.tif.aux.xml", &["in/a.tif"]),
+            ("in/a.jpg.xmp", &["in/a.jpg"]),
+            ("in/a_RPC.TXT", &["in/a"]),
+            ("in/a.xml", &[]),
+            ("in/a.tif", &[]),
+        ] {
+            assert_eq!(
+                owners(Path::new(name)),
+                expected.iter().map(PathBuf::from).collect::<Vec<_>>(),
+                "{name}"
+            );
+        }
+    }
+}
