@@ -25,6 +25,7 @@ mod histogram;
 mod large;
 mod links;
 mod mutations;
+#[cfg(feature = "object-storage")]
 mod object_storage;
 mod overviews;
 #[cfg(feature = "queue")]
@@ -37,5 +38,6 @@ mod stacks;
 mod together;
 mod volumes;
 mod watch;
+mod writers;
 #[cfg(feature = "zarr")]
 mod zarr;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 DATA = Path(__file__).parent.parent / "data"
 LONGEST = 120_000
-NOT_PICTURES = {".md", ".py", ".txt", ".tsv", ".pem", ".json"}
+NOT_PICTURES = {"", ".md", ".py", ".txt", ".tsv", ".pem", ".json"}
 
 
 def sources() -> list[Path]:

@@ -74,7 +74,8 @@ def attack(place: Place):
     """Kills and pauses workers and their server while messages come, of which some are crafted."""
     chance = place.chance
     settings = chance.choice(SETTINGS).split()
-    inputs = pictures.some(chance, 80) | {"0.pgm": pictures.whole(chance)}
+    inputs = {name: content for name, content in pictures.some(chance, 80).items() if not name.startswith("0.")}
+    inputs["0.pgm"] = pictures.whole(chance)
     place.fill("root/in", inputs)
     expected, failed = place.reference(settings, "root/in")
     place.fill("secret", {"a.pgm": b"P5 2 1 255\nab"})

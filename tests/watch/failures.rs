@@ -34,7 +34,7 @@ fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_
     let place = Place::new();
     let service = Service::start(&place, "--max-pixels 1000");
     let hopeless = [
-        ("animation.heic", HEIF.to_vec(), "a HEIF is not supported"),
+        ("animation.heic", HEIF.to_vec(), "a HEIC (HEIF) is not supported"),
         ("pages.tif", two_pages(), "page 2: a CIELab TIFF is not supported"),
         ("photo.raf", b"FUJIFILMCCD-RAW 0201".to_vec(), "a Fujifilm raw file is not supported"),
         // Only the name gives the format.
@@ -97,7 +97,7 @@ fn a_failure_leaves_the_status_with_its_input() {
     wait("the one removed meanwhile to leave", || failed(&place) == 3);
     fs::rename(place.path("in/sub"), place.path("sub")).unwrap();
     wait("those in the folder to leave", || failed(&place) == 1);
-    place.run("status out").exits(0).prints("in/stays.heic: a HEIF is not supported");
+    place.run("status out").exits(0).prints("in/stays.heic: a HEIC (HEIF) is not supported");
     assert_eq!(service.stop(), Some(0));
 }
 
