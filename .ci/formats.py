@@ -28,7 +28,7 @@ def is_own(file, own):
     if FORMATS not in file.parents:
         return False
     name = file.relative_to(FORMATS).parts[0]
-    return name.removesuffix(".rs") in own | {"registry", "left_out"}
+    return name.removesuffix(".rs") in own | {"registry"}
 
 
 def main():

@@ -7,7 +7,7 @@ mod elements;
 pub(crate) mod foreign;
 pub(crate) mod gif;
 pub(crate) mod jpeg;
-#[cfg_attr(not(feature = "jpeg2000"), path = "formats/left_out/jpeg2000.rs")]
+#[cfg_attr(not(feature = "jpeg2000"), path = "formats/jpeg2000/left_out.rs")]
 pub(crate) mod jpeg2000;
 #[cfg(feature = "jxl")]
 mod jxl;

@@ -1,6 +1,7 @@
 //! The metadata that travel with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
 pub(crate) mod exif;
+pub(crate) mod geotiff;
 pub(crate) mod ifd;
 pub(crate) mod multiscales;
 pub(crate) mod pam;

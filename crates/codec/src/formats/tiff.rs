@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::io::budget::{Budget, ask};
 use crate::io::cores::Cores;
 use crate::io::reader::{Bytes, Reader};
-use crate::metadata::ifd;
+use crate::metadata::{geotiff, ifd};
 use crate::parts::bands::Cut;
 use crate::picture::decode::{Decode, Wanted};
 use crate::picture::decoded::Payload;
@@ -48,7 +48,6 @@ mod dimensions;
 mod directories;
 mod fax;
 mod gdal;
-mod geo;
 mod header;
 mod imagej;
 mod inflated;
@@ -87,7 +86,6 @@ mod zstd;
 use arrangement::Change;
 pub(super) use bands::Bands;
 pub(super) use cut::rows_of_strip;
-pub(super) use geo::{GeoTags, has_georeference};
 use header::Header;
 use method::Method;
 pub(crate) use open::open;
@@ -155,7 +153,7 @@ pub(super) struct Native {
 
 impl picture::Native for Native {
     fn is_georeferenced(&self) -> bool {
-        geo::is_georeferenced(&self.kept)
+        geotiff::is_georeferenced(&self.kept)
     }
 
     fn metadata_bytes(&self) -> u64 {

@@ -3,8 +3,8 @@
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::boxes::boxes;
-use crate::formats::tiff::{GeoTags, has_georeference};
 use crate::metadata::Georeference;
+use crate::metadata::geotiff::{GeoTags, has_georeference};
 
 /// The UUID of GeoJP2's box: a GeoTIFF of one pixel.
 const GEOJP2: [u8; 16] = *b"\xb1\x4b\xf8\xbd\x08\x3d\x4b\x43\xa5\xae\x8c\xd7\xd5\xa6\xce\x03";

@@ -1,11 +1,11 @@
 //! The tags, and the list of those that travel with the picture.
 
 use super::arrangement::{self, Change};
-use super::{gdal, geo, imagej};
+use super::{gdal, imagej};
 pub(super) use crate::metadata::exif::fractions;
 use crate::metadata::exif::{RESOLUTION_UNIT, X_RESOLUTION, Y_RESOLUTION, resolution};
 use crate::metadata::ifd::{self, Directory, Value};
-use crate::metadata::{Georeference, Metadata, Resolution};
+use crate::metadata::{Georeference, Metadata, Resolution, geotiff};
 
 /// NewSubfileType: an odd value marks a smaller version of another page.
 pub(super) const KIND: u16 = 254;
@@ -282,7 +282,7 @@ pub(super) fn from_metadata(metadata: &Metadata) -> Directory {
     let mut directory = exif.unwrap_or_default();
     directory.entries.retain(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
     if let Some(Georeference::Tags(tags)) = &metadata.georeference {
-        geo::tags(tags).for_each(|(tag, value)| directory.set(tag, value));
+        geotiff::tags(tags).for_each(|(tag, value)| directory.set(tag, value));
     }
     if let Some(xmp) = &metadata.xmp {
         directory.set(XMP, Value::Data { kind: 1, bytes: xmp.clone() });

@@ -1,6 +1,6 @@
 //! GeoTIFF's tags: a picture's place on a map (OGC 19-008r4).
 
-use crate::metadata::ifd::{self, Directory, Value};
+use super::ifd::{self, Directory, Value};
 
 const PIXEL_SCALE: u16 = 33550;
 const TIE_POINTS: u16 = 33922;
@@ -10,7 +10,7 @@ const KEYS: u16 = 34735;
 const TAGS: [u16; 6] = [PIXEL_SCALE, TIE_POINTS, 34264, KEYS, 34736, 34737];
 
 /// Returns whether tags state a picture's place on a map.
-pub(super) fn is_georeferenced(directory: &Directory) -> bool {
+pub(crate) fn is_georeferenced(directory: &Directory) -> bool {
     directory.get(KEYS).is_some()
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn has_georeference(bytes: &[u8]) -> bool {
 }
 
 /// Returns the tags of GeoTIFF in a TIFF structure.
-pub(super) fn tags(bytes: &[u8]) -> impl Iterator<Item = (u16, Value)> {
+pub(crate) fn tags(bytes: &[u8]) -> impl Iterator<Item = (u16, Value)> {
     let entries = ifd::first(bytes).unwrap_or_default().entries;
     entries.into_iter().filter(|(tag, _)| TAGS.contains(tag))
 }
