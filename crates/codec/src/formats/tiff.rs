@@ -1,9 +1,9 @@
 //! TIFF and BigTIFF.
 //!
 //! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and
-//! floats of 16, 32 and 64 bits, which [`mapped`] turns into levels; gray (of either
-//! polarity), RGB and palettes, with or without alpha or another channel, which stays as it is;
-//! several channels that are not colours, each of which is a page ([`channels`]); strips, tiles and
+//! floats of 16, 32 and 64 bits, which [`mapped`] turns into levels; gray (of either polarity), RGB
+//! and palettes, with or without alpha or another channel, which stays as it is; several channels
+//! that are not colours, each of which is a page ([`channels`](read::channels)); strips, tiles and
 //! planes; stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes
 //! RGB. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
 //! premultiplied alpha is divided out.
@@ -11,8 +11,8 @@
 //! Written: pictures in tiles where they were, else in strips, compressed like the source or, where
 //! its compression does not suit (PackBits, JPEG, faxes), with LZW or deflate. Every tag is kept
 //! that describes neither the storage of the pixels nor their contrast. The pages of a file are
-//! read and written one by one ([`stack`], [`writer`]); smaller versions of pictures are made again
-//! ([`pyramid`]), and masks are left out.
+//! read and written one by one ([`stack`], [`writer`](write::writer)); smaller versions of pictures
+//! are made again ([`pyramid`]), and masks are left out.
 //!
 //! Regular files are not read as a whole: tags are read through a window on the file, strips and
 //! tiles one by one, uncompressed ones straight into the slot.
@@ -36,75 +36,43 @@ use crate::samples::{pixels_of, unpack};
 use crate::{CodecError, Format, Limits, Remark, Target, picture};
 use equalize::Layout;
 
-mod arrangement;
 mod bands;
-mod channels;
-mod colours;
-mod compress;
+mod compression;
 mod cut;
-mod deflate;
-mod deflated;
-mod dimensions;
-mod directories;
-mod fax;
-mod gdal;
-mod header;
-mod imagej;
-mod inflated;
-mod jpeg;
-mod look;
-mod lzw;
-mod mask;
-mod method;
+mod describe;
 mod needs;
 mod open;
-mod other;
 mod outside;
-mod overviews;
-mod packed;
-mod pages;
-mod parts;
-mod planes;
-mod predictor;
-mod press;
 mod pyramid;
-mod refused;
-mod samples;
-mod slide;
+mod read;
 mod stack;
 mod strips;
 mod tags;
 mod tiles;
-mod untold;
-mod values;
-mod whole;
 mod write;
-mod writer;
-mod written;
-mod zstd;
 
-use arrangement::Change;
 pub(super) use bands::Bands;
+use compression::method::Method;
 pub(super) use cut::rows_of_strip;
-use header::Header;
-use method::Method;
+use describe::arrangement::Change;
 pub(crate) use open::open;
 use outside::Outside;
-use pages::{Beside, Company, Pictures};
-use parts::Parts;
 use pyramid::Pyramid;
-use samples::Colours;
+use read::header::Header;
+use read::pages::{Beside, Company, Pictures};
+use read::parts::Parts;
+use read::samples::Colours;
+use read::values::FirstPage;
 pub(super) use stack::{Place, Stack};
 use strips::Shape;
-use values::FirstPage;
-pub(super) use whole::encode;
 pub(crate) use write::heap_bytes;
-pub(super) use writer::Writer;
+pub(super) use write::whole::encode;
+pub(super) use write::writer::Writer;
 
 /// The part of a TIFF that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
-    compression: method::Compression,
+    compression: compression::method::Compression,
     /// The samples of channels that are neither colour nor alpha, kept apart from the pixels.
     pub(super) other: Option<Vec<u8>>,
     /// The number of such channels.
@@ -277,10 +245,10 @@ impl<'a> Source<'a> {
             None => offset as u64,
         };
         let mut directory = read_directory(&mut file, form, first, budget)?;
-        refused::refuse_others(&file, &directory)?;
+        read::refused::refuse_others(&file, &directory)?;
         let mut pictures = match &place {
             Some(_) => Pictures::at(first),
-            None => Pictures::find(&mut file, form, first, slide::is_one(&directory))?,
+            None => Pictures::find(&mut file, form, first, read::slide::is_one(&directory))?,
         };
         if pictures.places[0] != first {
             directory = read_directory(&mut file, form, pictures.places[0], budget)?;
@@ -289,8 +257,8 @@ impl<'a> Source<'a> {
         let mut first_page =
             place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         first_page.has_untold |= pictures.has_untold;
-        let is_pyramid = (slide::is_one(&directory), first_page.has_untold);
-        let beside = pages::beside(&mut file, form, (at, &directory), is_pyramid)?;
+        let is_pyramid = (read::slide::is_one(&directory), first_page.has_untold);
+        let beside = read::pages::beside(&mut file, form, (at, &directory), is_pyramid)?;
         pictures.company.labels |= beside.has_labels;
         let outside = match &place {
             Some(_) => None,
@@ -300,7 +268,7 @@ impl<'a> Source<'a> {
         let channel = place.as_ref().map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         let is_only = place.is_none() && pictures.places.len() == 1;
-        parts::check(&header, if is_only { Bytes::length(&file) as u64 } else { 0 }, limits)?;
+        read::parts::check(&header, if is_only { Bytes::length(&file) as u64 } else { 0 }, limits)?;
         let mut company = pictures.company;
         let mut stack = match &place {
             Some(place) => {
@@ -385,18 +353,18 @@ impl<'a> Source<'a> {
         if header.is_packed() && !header.unpacks_parts() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
-        colours::make(slot, start, header, &self.directory)?;
+        read::colours::make(slot, start, header, &self.directory)?;
         let (samples, bytes) = (layout.pixel.channels() + header.others, layout.depth.bytes());
         let slot = &mut slot[..layout.pixels() as usize * samples * bytes];
         if header.before_alpha > 0 {
             let shape = (samples, layout.pixel.colour_channels(), header.before_alpha);
-            other::move_alpha(slot, shape, bytes, false);
+            read::other::move_alpha(slot, shape, bytes, false);
         }
         let other = match header.others {
             0 => None,
-            others => other::take_out(slot, &layout, others, keeps_other)?,
+            others => read::other::take_out(slot, &layout, others, keeps_other)?,
         };
-        colours::convert(pixels_of(&layout, slot), header, &self.directory)?;
+        read::colours::convert(pixels_of(&layout, slot), header, &self.directory)?;
         Ok(other)
     }
 
@@ -464,9 +432,10 @@ impl Decode for Source<'_> {
             tags::is_page(&self.directory).then_some(tags::KIND),
         ];
         let still_true: Vec<u16> = still_true.into_iter().flatten().collect();
-        let ome = self.directory.bytes(tags::DESCRIPTION).filter(|text| arrangement::is_ome(text));
-        let (had_ome, is_of_series) = (ome.is_some(), ome.is_some_and(arrangement::has_several_files));
-        let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
+        let ome = self.directory.bytes(tags::DESCRIPTION).filter(|text| describe::arrangement::is_ome(text));
+        let (had_ome, is_of_series) =
+            (ome.is_some(), ome.is_some_and(describe::arrangement::has_several_files));
+        let has_ome_elsewhere = ome.is_some_and(describe::arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks, labels: had_labels, beyond } = self.company;
         let had_masks = had_masks || to != Format::Tiff && !self.pyramid.masks.is_empty();
@@ -476,7 +445,7 @@ impl Decode for Source<'_> {
             // Readers look for the table behind the header by this tag.
             kept.entries.retain(|(tag, _)| !(lost_outside && *tag == tags::MICRO_MANAGER));
             if change.reduced {
-                colours::reduce_palette(&mut kept);
+                read::colours::reduce_palette(&mut kept);
             }
             kept
         };
@@ -550,7 +519,7 @@ fn read_directory(
 fn kept(directory: ifd::Directory, header: &Header, change: Change, still_true: &[u16]) -> ifd::Directory {
     let mut kept = tags::kept(directory, change, still_true);
     if let Some(value) = header.no_data_of_user().filter(|_| kept.get(tags::GDAL_NODATA).is_some()) {
-        kept.set(tags::GDAL_NODATA, gdal::no_data_text(value));
+        kept.set(tags::GDAL_NODATA, describe::gdal::no_data_text(value));
     }
     kept
 }

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use super::channels::Channels;
-use super::cut::CutShape;
-use super::dimensions::Order;
-use super::header::Header;
-use super::pages;
-use super::pyramid::Pyramid;
-use super::stack::{Part, Place};
-use super::values::FirstPage;
-use super::writer::Writer;
+use crate::formats::tiff::cut::CutShape;
+use crate::formats::tiff::describe::dimensions::Order;
+use crate::formats::tiff::pyramid::Pyramid;
+use crate::formats::tiff::read::channels::Channels;
+use crate::formats::tiff::read::header::Header;
+use crate::formats::tiff::read::pages;
+use crate::formats::tiff::read::values::FirstPage;
+use crate::formats::tiff::stack::{Part, Place};
+use crate::formats::tiff::write::writer::Writer;
 use crate::io::reader::Reader;
 use crate::parts::bands::{BandRows, Cut};
 use crate::parts::pages::{PageSink, PageSource};

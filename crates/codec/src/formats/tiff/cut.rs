@@ -1,8 +1,8 @@
 //! The cut of a picture into bands, and the strips or tiles of a picture that is read in bands.
 
-use super::header::Header;
-use super::method::Method;
-use super::strips::{STRIP, Shape};
+use crate::formats::tiff::compression::method::Method;
+use crate::formats::tiff::read::header::Header;
+use crate::formats::tiff::strips::{STRIP, Shape};
 use equalize::Layout;
 
 /// The properties of a picture that decide on its cut.

@@ -1,8 +1,9 @@
 //! The description of an opened TIFF, and the needs of reading and writing it, by its header.
 
-use super::strips::{Raster, Shape};
-use super::{Colours, Method, Source, cut, method, row_bytes, tags};
 use crate::Format;
+use crate::formats::tiff::compression::method;
+use crate::formats::tiff::strips::{Raster, Shape};
+use crate::formats::tiff::{Colours, Method, Source, cut, row_bytes, tags};
 use crate::metadata::MetadataBytes;
 use crate::picture::decode::Describe;
 use crate::samples::mapped::bytes_of_rows;

@@ -1,6 +1,6 @@
 //! Opening of a TIFF, of one of its pages, or of a band.
 
-use super::{Selection, Source};
+use crate::formats::tiff::{Selection, Source};
 use crate::parts::opening::{Found, Header, Opening};
 use crate::parts::pages::Place;
 use crate::{CodecError, Format};

@@ -14,8 +14,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::tags;
 use crate::CodecError;
+use crate::formats::tiff::tags;
 use crate::io::budget::{Budget, ask};
 use crate::io::reader::{Bytes, Reader};
 use crate::metadata::ifd::{Directory, Form};
@@ -46,7 +46,7 @@ const BIG_HEADER: usize = 16;
 
 /// The metadata of a file outside of directories.
 #[derive(Clone, Debug)]
-pub(super) enum Outside {
+pub(crate) enum Outside {
     MicroManager(MicroManager),
     /// The bytes behind the header.
     ScanImage(Vec<u8>),
@@ -54,7 +54,7 @@ pub(super) enum Outside {
 
 /// Micro-Manager's metadata; `None` for what the table does not lead to.
 #[derive(Clone, Debug)]
-pub(super) struct MicroManager {
+pub(crate) struct MicroManager {
     summary: Vec<u8>,
     /// Channel, slice, frame and position of each page.
     index: Option<Vec<[u32; 4]>>,

@@ -3,84 +3,89 @@
 //! They are overviews after it, as GDAL writes them, and the resolutions of a pyramid in its
 //! sub-directories, as in OME-TIFF.
 //!
-//! They show the old contrast, and are therefore made again ([`super::overviews`]): as many as
-//! there were, each where it was, as large, and in the same tiles and compression.
+//! They show the old contrast, and are therefore made again ([`overviews`]): as many as there were,
+//! each where it was, as large, and in the same tiles and compression.
 //!
 //! A version has the samples of the picture and its shape. A thumbnail of another kind is left out.
+//!
+//! [`overviews`]: super::write::overviews
+
+pub(crate) mod mask;
 
 use std::sync::Arc;
 
-use super::header::Header;
-use super::mask::{self, Mask};
-use super::method::Compression;
-use super::pages::{self, Beside, Companion, Smaller};
-use super::strips::{Put, Raster, Shape, Strips};
-use super::values::FirstPage;
-use super::{slide, tags};
 use crate::CodecError;
+use crate::formats::tiff::compression::method::Compression;
+use crate::formats::tiff::read::header::Header;
+use crate::formats::tiff::read::pages::{self, Beside, Companion, Smaller};
+use crate::formats::tiff::read::slide;
+use crate::formats::tiff::read::values::FirstPage;
+use crate::formats::tiff::strips::{Put, Raster, Shape, Strips};
+use crate::formats::tiff::tags;
 use crate::io::reader::Reader;
 use crate::metadata::ifd::{Directory, Numbers};
 use crate::samples::mapped::{Boxes, Cut};
+use mask::Mask;
 
 /// Room in a directory for the tags that are written in addition to its own.
-pub(super) const DESCRIBED: u64 = 4 << 10;
+pub(crate) const DESCRIBED: u64 = 4 << 10;
 
 /// A smaller version of a picture, as it is made again.
 #[derive(Clone, Debug)]
-pub(super) struct Overview {
-    pub(super) width: u32,
-    pub(super) height: u32,
+pub(crate) struct Overview {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
     /// Its tiles, if it has any.
     shape: Option<Shape>,
-    pub(super) compression: Compression,
+    pub(crate) compression: Compression,
     /// Whether its directory is a sub-directory of the picture's, rather than after it.
-    pub(super) is_below: bool,
+    pub(crate) is_below: bool,
     /// Whether it declares itself a smaller version.
-    pub(super) says_so: bool,
+    pub(crate) says_so: bool,
     /// The offset of the directory that it had, and its strips or tiles.
-    pub(super) place: u64,
+    pub(crate) place: u64,
     parts: usize,
     /// The tags that it had, and then those that it keeps.
-    pub(super) kept: Arc<Directory>,
+    pub(crate) kept: Arc<Directory>,
 }
 
 /// The smaller versions of a picture, in the order of their directories, and its masks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pyramid {
-    pub(super) overviews: Vec<Overview>,
+pub(crate) struct Pyramid {
+    pub(crate) overviews: Vec<Overview>,
     /// The masks of the picture and of its overviews.
-    pub(super) masks: Vec<Mask>,
+    pub(crate) masks: Vec<Mask>,
     /// The offsets of the directories that overviews and masks had, in their order.
     order: Vec<u64>,
     /// Whether the samples are labels, which have no mean.
-    pub(super) are_labels: bool,
+    pub(crate) are_labels: bool,
     /// Bytes of room for all directories, if these lie before all pixels (COG).
     ///
     /// Readers of a part of the file then find them at once.
-    pub(super) room: Option<u64>,
+    pub(crate) room: Option<u64>,
 }
 
 /// Pages beside a picture that are left out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Misfits {
+pub(crate) struct Misfits {
     /// Smaller pictures of another kind or shape.
-    pub(super) smaller: bool,
+    pub(crate) smaller: bool,
     /// Photographs of a slide's label and glass.
-    pub(super) labels: bool,
+    pub(crate) labels: bool,
     /// Masks of another kind, or of what is left out.
-    pub(super) masks: bool,
+    pub(crate) masks: bool,
 }
 
 impl Pyramid {
     /// No smaller versions and no masks.
-    pub(super) const NONE: Self =
+    pub(crate) const NONE: Self =
         Self { overviews: Vec::new(), masks: Vec::new(), order: Vec::new(), are_labels: false, room: None };
 
     /// Finds the versions of a picture among `smaller` ones, and the place of the directories.
     ///
     /// `header` is the picture's; its directory is at the offset `place`. Also returns which of the
     /// `smaller` ones are no such versions.
-    pub(super) fn find(
+    pub(crate) fn find(
         file: &mut Reader<'_>,
         (place, directory): (u64, &Directory),
         (header, first_page): (&Header, &FirstPage),
@@ -129,7 +134,7 @@ impl Pyramid {
     }
 
     /// Returns the same with the tags that each keeps.
-    pub(super) fn keeping(mut self, kept: impl Fn(Directory) -> Directory) -> Self {
+    pub(crate) fn keeping(mut self, kept: impl Fn(Directory) -> Directory) -> Self {
         for overview in &mut self.overviews {
             overview.kept = Arc::new(kept(Arc::unwrap_or_clone(std::mem::take(&mut overview.kept))));
         }
@@ -137,12 +142,12 @@ impl Pyramid {
     }
 
     /// Returns the bytes of all overviews of a picture with this raster, if they are uncompressed.
-    pub(super) fn stored_bytes(&self, raster: &Raster) -> Option<u64> {
+    pub(crate) fn stored_bytes(&self, raster: &Raster) -> Option<u64> {
         let are_stored = self.overviews.iter().all(|overview| overview.compression == Compression::Stored);
         are_stored.then(|| self.all_bytes(raster))
     }
 
-    pub(super) fn all_bytes(&self, raster: &Raster) -> u64 {
+    pub(crate) fn all_bytes(&self, raster: &Raster) -> u64 {
         let all = self.overviews.iter().map(|overview| overview.raster(raster).all_bytes());
         all.fold(0, u64::saturating_add)
     }
@@ -150,7 +155,7 @@ impl Pyramid {
     /// Returns the bytes of heap for making the overviews of a picture, or of a band of it.
     ///
     /// `raster` has all channels that are written together, `own` one that is written by itself.
-    pub(super) fn heap_bytes(&self, raster: &Raster, own: &Raster, is_band: bool) -> u64 {
+    pub(crate) fn heap_bytes(&self, raster: &Raster, own: &Raster, is_band: bool) -> u64 {
         let of_one = |overview: &Overview| {
             let made = overview.raster(raster);
             // Rows that wait, and those that are compressed.
@@ -169,32 +174,32 @@ impl Pyramid {
     }
 
     /// Returns the mask of the picture itself.
-    pub(super) fn mask_of_picture(&self, header: &Header) -> Option<&Mask> {
+    pub(crate) fn mask_of_picture(&self, header: &Header) -> Option<&Mask> {
         self.masks.iter().find(|mask| mask.size() == (header.layout.width, header.file_rows))
     }
 
     /// Loads the masks, to be written.
-    pub(super) fn load_masks(&mut self, file: &Reader<'_>) -> Result<(), CodecError> {
+    pub(crate) fn load_masks(&mut self, file: &Reader<'_>) -> Result<(), CodecError> {
         self.masks.iter_mut().try_for_each(|mask| mask.load(file))
     }
 
     /// Writes the masks. Returns the places of their strips or tiles.
-    pub(super) fn write_masks(&self, put: &mut Put<'_>) -> Result<Vec<Strips>, CodecError> {
+    pub(crate) fn write_masks(&self, put: &mut Put<'_>) -> Result<Vec<Strips>, CodecError> {
         self.masks.iter().map(|mask| mask.write(put)).collect()
     }
 
     /// Returns the number of the directory at an offset among those of overviews and masks.
-    pub(super) fn number_of(&self, place: u64) -> usize {
+    pub(crate) fn number_of(&self, place: u64) -> usize {
         self.order.iter().position(|&other| other == place).unwrap_or(self.order.len())
     }
 
     /// Returns the bytes of the masks that are written.
-    pub(super) fn bytes_of_masks(&self) -> u64 {
+    pub(crate) fn bytes_of_masks(&self) -> u64 {
         self.masks.iter().map(Mask::bytes).sum()
     }
 
     /// Returns the numbers of the overviews from the largest to the smallest.
-    pub(super) fn by_size(&self) -> Vec<usize> {
+    pub(crate) fn by_size(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..self.overviews.len()).collect();
         numbers.sort_by_key(|&number| std::cmp::Reverse(self.overviews[number].pixels()));
         numbers
@@ -236,12 +241,12 @@ impl Overview {
     }
 
     /// Returns its raster, given that of the picture.
-    pub(super) fn raster(&self, of_picture: &Raster) -> Raster {
+    pub(crate) fn raster(&self, of_picture: &Raster) -> Raster {
         Raster { width: self.width, height: self.height, shape: self.shape, ..*of_picture }
     }
 
     /// Returns the cut of the next larger version, of this size, into its pixels.
-    pub(super) fn cut(&self, larger: (u32, u32)) -> [Cut; 2] {
+    pub(crate) fn cut(&self, larger: (u32, u32)) -> [Cut; 2] {
         Cut::of(larger, (self.width, self.height))
     }
 }

@@ -8,19 +8,21 @@
 
 use std::sync::Arc;
 
-use super::super::foreign::{CHANNELS, EACH_CHANNEL};
-use super::channels::Channels;
-use super::cut::CutShape;
-use super::dimensions::{Coordinates, Order};
-use super::header::Header;
-use super::method::Method;
-use super::outside::Outside;
-use super::pages::Pictures;
-use super::planes::Planes;
-use super::pyramid::DESCRIBED;
-use super::values::FirstPage;
-use super::writer::Writer;
-use super::{Parts, arrangement, imagej, malformed, pages, tags};
+use crate::formats::foreign::{CHANNELS, EACH_CHANNEL};
+use crate::formats::tiff::compression::method::Method;
+use crate::formats::tiff::cut::CutShape;
+use crate::formats::tiff::describe::dimensions::{Coordinates, Order};
+use crate::formats::tiff::describe::{arrangement, imagej};
+use crate::formats::tiff::outside::Outside;
+use crate::formats::tiff::pyramid::DESCRIBED;
+use crate::formats::tiff::read::channels::Channels;
+use crate::formats::tiff::read::header::Header;
+use crate::formats::tiff::read::pages;
+use crate::formats::tiff::read::pages::Pictures;
+use crate::formats::tiff::read::planes::Planes;
+use crate::formats::tiff::read::values::FirstPage;
+use crate::formats::tiff::write::writer::Writer;
+use crate::formats::tiff::{Parts, malformed, tags};
 use crate::io::reader::Reader;
 use crate::metadata::ifd::{self, Directory, Form, Value};
 use crate::parts::pages::{PageSink, PageSource};

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::tiles::Tile;
-use super::{channels, tags};
 use crate::CodecError;
+use crate::formats::tiff::read::channels;
+use crate::formats::tiff::tags;
+use crate::formats::tiff::tiles::Tile;
 use crate::io::reader::resize;
 use crate::samples::mapped::{Form, Piece};
 use crate::samples::swap_bytes;
@@ -20,7 +21,7 @@ pub(super) type Put<'p> = dyn FnMut(&[u8]) -> io::Result<u64> + 'p;
 
 /// The cut of samples into strips or tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Strips of so many rows.
     Strips { rows: u32 },
     /// Tiles, with sides that are multiples of 16.
@@ -29,7 +30,7 @@ pub(super) enum Shape {
 
 /// The samples that are written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Raster {
+pub(crate) struct Raster {
     pub(super) width: u32,
     pub(super) height: u32,
     /// Samples of a pixel that are colours.
@@ -143,7 +144,7 @@ impl Raster {
 
 /// The samples of a strip or tile.
 #[derive(Clone, Copy)]
-pub(super) enum Strip<'s> {
+pub(crate) enum Strip<'s> {
     /// As they are written.
     Ready(&'s [u8]),
     /// As the levels that they are made of.
@@ -156,7 +157,7 @@ pub(super) enum Strip<'s> {
 
 /// Channels that lie one after the other in a file, and are to be interleaved.
 #[derive(Clone, Copy)]
-pub(super) struct Interleaved<'s> {
+pub(crate) struct Interleaved<'s> {
     pub(super) spill: &'s File,
     /// The offset of each.
     pub(super) starts: &'s [u64],
@@ -164,7 +165,7 @@ pub(super) struct Interleaved<'s> {
 
 /// Some rows of such channels.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'s> {
+pub(crate) struct Rows<'s> {
     channels: Interleaved<'s>,
     /// Their offset in each channel.
     at: u64,
@@ -222,7 +223,7 @@ impl<'s> Strip<'s> {
 
 /// The places of the strips in the file.
 #[derive(Clone, Debug)]
-pub(super) struct Strips {
+pub(crate) struct Strips {
     pub(super) rows: u64,
     pub(super) offsets: Vec<u64>,
     pub(super) lengths: Vec<u64>,

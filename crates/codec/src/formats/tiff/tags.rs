@@ -1,7 +1,7 @@
 //! The tags, and the list of those that travel with the picture.
 
-use super::arrangement::{self, Change};
-use super::{gdal, imagej};
+use crate::formats::tiff::describe::arrangement::{self, Change};
+use crate::formats::tiff::describe::{gdal, imagej};
 pub(super) use crate::metadata::exif::fractions;
 use crate::metadata::exif::{RESOLUTION_UNIT, X_RESOLUTION, Y_RESOLUTION, resolution};
 use crate::metadata::ifd::{self, Directory, Value};

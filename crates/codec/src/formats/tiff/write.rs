@@ -1,16 +1,27 @@
 //! The pixels of a picture that is written as a TIFF, made ready and put into strips or tiles.
 
+pub(crate) mod compress;
+pub(crate) mod deflated;
+pub(crate) mod directories;
+pub(crate) mod overviews;
+pub(crate) mod packed;
+pub(crate) mod press;
+pub(crate) mod whole;
+pub(crate) mod writer;
+pub(crate) mod written;
+
 use std::sync::Arc;
 
-use super::compress::write_strips;
-use super::method::Compression;
-use super::pyramid::Pyramid;
-pub(super) use super::strips::Interleaved;
-use super::strips::{Put, Raster, STRIP, Strip, Strips};
-use super::tiles::tiles;
-use super::written::{Role, Written};
-use super::{Native, other, tags};
 use crate::coding::streams::Help;
+use crate::formats::tiff::compression::method::Compression;
+use crate::formats::tiff::pyramid::Pyramid;
+use crate::formats::tiff::read::other;
+pub(crate) use crate::formats::tiff::strips::Interleaved;
+use crate::formats::tiff::strips::{Put, Raster, STRIP, Strip, Strips};
+use crate::formats::tiff::tiles::tiles;
+use crate::formats::tiff::write::compress::write_strips;
+use crate::formats::tiff::write::written::{Role, Written};
+use crate::formats::tiff::{Native, tags};
 use crate::io::cores::Cores;
 use crate::metadata::ifd::Value;
 use crate::samples::mapped::bytes_of_rows;
@@ -32,7 +43,7 @@ pub(crate) fn heap_bytes(layout: &Layout) -> u64 {
 }
 
 /// A picture that is ready to be written.
-pub(super) struct Samples<'s> {
+pub(crate) struct Samples<'s> {
     raster: Raster,
     compression: Compression,
     layout: Layout,
@@ -50,7 +61,7 @@ pub(super) struct Samples<'s> {
 
 impl<'s> Samples<'s> {
     /// Takes the pixels of `slot`.
-    pub(super) fn new(decoded: &'s Decoded, slot: &'s mut [u8]) -> Self {
+    pub(crate) fn new(decoded: &'s Decoded, slot: &'s mut [u8]) -> Self {
         let native = decoded.native_of::<Native>();
         let layout = decoded.layout;
         let mapped = decoded.restored();
@@ -85,20 +96,20 @@ impl<'s> Samples<'s> {
         Self { raster, compression, layout, mapped, pixels, interleaved: None, pyramid, no_data, top }
     }
 
-    pub(super) fn raster(&self) -> &Raster {
+    pub(crate) fn raster(&self) -> &Raster {
         &self.raster
     }
 
-    pub(super) fn compression(&self) -> Compression {
+    pub(crate) fn compression(&self) -> Compression {
         self.compression
     }
 
-    pub(super) fn pyramid(&self) -> &'s Pyramid {
+    pub(crate) fn pyramid(&self) -> &'s Pyramid {
         self.pyramid
     }
 
     /// Returns the properties of the samples that means are made of.
-    pub(super) fn pixels_of_means(&self, are_labels: bool) -> Pixels {
+    pub(crate) fn pixels_of_means(&self, are_labels: bool) -> Pixels {
         let Raster { colours, alpha, before_alpha, .. } = self.raster;
         let kind = match (self.mapped, self.layout.depth) {
             (Some(mapped), _) => mapped.form().kind,
@@ -118,7 +129,7 @@ impl<'s> Samples<'s> {
     }
 
     /// Calls `act` with all rows of samples, little-endian, from top to bottom.
-    pub(super) fn for_rows(
+    pub(crate) fn for_rows(
         &self,
         act: &mut dyn FnMut(&[u8]) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
@@ -140,18 +151,18 @@ impl<'s> Samples<'s> {
     }
 
     /// Returns the bytes of all samples as [`Self::write_plain`] writes them.
-    pub(super) fn plain_bytes(&self) -> u64 {
+    pub(crate) fn plain_bytes(&self) -> u64 {
         Raster { shape: None, ..self.raster }.all_bytes()
     }
 
     /// Returns the page of such a channel, with all of its channels.
-    pub(super) fn interleaved(self, channels: Interleaved<'s>) -> Self {
+    pub(crate) fn interleaved(self, channels: Interleaved<'s>) -> Self {
         let raster = Raster { others: channels.starts.len() - 1, ..self.raster };
         Self { raster, interleaved: Some(channels), ..self }
     }
 
     /// Writes all samples one after the other, as they are.
-    pub(super) fn write_plain(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
+    pub(crate) fn write_plain(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let raster = Raster { shape: None, ..self.raster };
         Self { compression: Compression::Stored, raster, ..*self }.write(cores.into(), put)
     }
@@ -159,7 +170,7 @@ impl<'s> Samples<'s> {
     /// Writes the pixels strip by strip with the help of idle cores.
     ///
     /// `put` writes bytes, and returns their offset.
-    pub(super) fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
+    pub(crate) fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let Self { raster, compression, layout, mapped, pixels, interleaved, .. } = self;
         let pieces: Vec<Strip<'_>> = match (interleaved, mapped) {
             (Some(channels), _) => channels.strips(raster).map(Strip::Interleaved).collect(),
@@ -181,7 +192,7 @@ impl<'s> Samples<'s> {
     }
 
     /// Returns the description of the picture for its directory, given its strips.
-    pub(super) fn written(&self, decoded: &Decoded, strips: Strips) -> Written {
+    pub(crate) fn written(&self, decoded: &Decoded, strips: Strips) -> Written {
         let native = decoded.native_of::<Native>();
         let kept = match native {
             Some(native) => Arc::clone(&native.kept),
@@ -213,7 +224,7 @@ impl<'s> Samples<'s> {
 }
 
 /// Writes rows of samples, little-endian, in the strips or tiles of a raster of their height.
-pub(super) fn write_rows(
+pub(crate) fn write_rows(
     raster: &Raster,
     rows: &[u8],
     compression: Compression,
