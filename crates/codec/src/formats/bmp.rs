@@ -23,7 +23,7 @@ use equalize::{Depth, Layout, Pixel};
 
 mod bands;
 
-pub(crate) use bands::{Writer, open};
+pub(crate) use bands::{open, write_band};
 
 /// Pixels per metre that are written when the source states no density: 72 per inch.
 const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];

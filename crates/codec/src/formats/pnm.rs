@@ -12,6 +12,7 @@ use std::io::{Seek, SeekFrom, Write};
 use crate::io::budget::Budget;
 use crate::io::cores::Cores;
 use crate::io::input::{HEAD, read_full, read_rest};
+use crate::parts::banded::Bands;
 use crate::parts::bands::Cut;
 use crate::parts::opening::{Found, Opening};
 use crate::picture::decode::{Decode, Describe, Wanted};
@@ -25,8 +26,8 @@ mod bands;
 mod header;
 mod pfm;
 
-pub(crate) use bands::Writer;
-use bands::{Bands, Place};
+use bands::Place;
+pub(crate) use bands::write_band;
 use header::{Header, Raster, blank};
 
 /// Opens a file, or a band of it.
@@ -112,10 +113,10 @@ impl<'a> Source<'a> {
     /// Returns the bands that it is cut into if it is large enough.
     ///
     /// Those of a text cannot be found. No band divides `unit` rows.
-    pub(super) fn bands(&self, unit: u32, cut: Cut) -> Option<Bands> {
+    pub(super) fn bands(&self, unit: u32, cut: Cut) -> Option<Bands<()>> {
         let layout = self.header.layout;
         let rows = cut.rows((layout.width, layout.height), layout.bytes(), unit)?;
-        self.is_binary().then_some(Bands { rows })
+        self.is_binary().then(|| Bands::new(rows, ()))
     }
 
     /// Restricts decoding to a band of it.
@@ -129,7 +130,7 @@ impl<'a> Source<'a> {
 
     /// Fills `raster` with the decoded rows; after the last one, checks the end of the file.
     fn read_rows(self, raster: &mut [u8]) -> Result<(), CodecError> {
-        let Some(Place { first, count }) = self.band else { return self.read_binary(raster) };
+        let Some(Place { first, count, .. }) = self.band else { return self.read_binary(raster) };
         let (all, height) = (self.header.raster_bytes(), self.header.layout.height);
         let before = all / u64::from(height) * u64::from(first);
         self.file.seek(SeekFrom::Start(self.start as u64 + before))?;
@@ -155,7 +156,7 @@ impl<'a> Source<'a> {
 impl Describe for Source<'_> {
     fn layout(&self) -> Layout {
         let layout = self.header.layout;
-        Layout { height: self.band.map_or(layout.height, |band| band.count), ..layout }
+        Layout { height: self.band.as_ref().map_or(layout.height, |band| band.count), ..layout }
     }
 
     /// Returns the levels by maxval, which are spread over the range.

@@ -16,6 +16,7 @@ use crate::io::budget::Unbounded;
 #[cfg(not(feature = "zarr"))]
 use crate::io::image_store::MediumRef;
 use crate::metadata::{Metadata, MetadataBytes, Resolution};
+use crate::parts::banded::BandSink;
 use crate::parts::bands::BandRows;
 #[cfg(not(feature = "zarr"))]
 use crate::parts::opening::Header;
@@ -262,7 +263,7 @@ static PNM: Row = Row {
     byte_order: ByteOrder::BIG_ENDIAN,
     restores: |from| from == Format::Pnm,
     open: pnm::open,
-    sink_of_bands: |rows| Box::new(pnm::Writer::new(rows)),
+    sink_of_bands: |rows| Box::new(BandSink::new(rows, pnm::write_band)),
     encode: |decoded, slot, to| pnm::encode(decoded, slot, to.help.cores, to.out),
     ..PLAIN
 };
@@ -281,7 +282,7 @@ static BMP: Row = Row {
     open: bmp::open,
     open_whole: |bytes, _, _| Ok(Box::new(bmp::Source::mended(bytes)?)),
     ended: |head| Some(head.to_vec()),
-    sink_of_bands: |rows| Box::new(bmp::Writer::new(rows)),
+    sink_of_bands: |rows| Box::new(BandSink::new(rows, bmp::write_band)),
     encode: |decoded, slot, to| bmp::encode(decoded, slot, to.scratch, to.out),
     ..PLAIN
 };

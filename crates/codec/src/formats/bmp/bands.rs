@@ -7,8 +7,6 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use image::codecs::bmp::BmpDecoder;
 use image::{ImageDecoder, ImageError};
@@ -21,51 +19,18 @@ use crate::io::budget::{Budget, SMALL_CHANGE, ask};
 use crate::io::input::waiting_for_file;
 use crate::io::output::FileAt;
 use crate::metadata::MetadataBytes;
+use crate::parts::banded::{BandPlace, Bands};
 use crate::parts::bands::{BandRows, Cut};
 use crate::parts::opening::{Found, Header, Opening, rows_together};
-use crate::parts::pages::{self, PageOutput, PageSink, PageSource};
+use crate::parts::pages;
 use crate::picture::decode::{Decode, Describe, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::pixels_of;
 use crate::{CodecError, Decoded, Format, Limits};
 use equalize::Layout;
 
-/// The bands of a bitmap, from top to bottom.
-#[derive(Debug)]
-pub(crate) struct Bands {
-    rows: BandRows,
-    picture: Arc<Picture>,
-}
-
-impl Bands {
-    /// Returns the place of a band.
-    pub(crate) fn place(&self, index: usize) -> Place {
-        let (first, count) = (self.rows.first_row(index), self.rows.rows(index));
-        Place { picture: Arc::clone(&self.picture), first, count }
-    }
-}
-
-impl PageSource for Bands {
-    fn count(&self) -> usize {
-        self.rows.count()
-    }
-
-    fn place_of(&self, index: usize) -> pages::Place {
-        pages::Place::new(self.place(index))
-    }
-
-    fn pictures(&self) -> usize {
-        1
-    }
-
-    fn bands(&self) -> Option<BandRows> {
-        Some(self.rows)
-    }
-
-    fn are_numbered(&self) -> bool {
-        false
-    }
-}
+/// The place of a band of a bitmap.
+type Place = BandPlace<Picture>;
 
 /// The description of a bitmap, without its pixels.
 #[derive(Debug)]
@@ -138,7 +103,7 @@ pub(crate) fn open<'a, 'o>(mut opening: Opening<'a, 'o>) -> Result<Found<'a, 'o>
     let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) else {
         return Ok(Found::Whole(opening));
     };
-    Ok(Found::Header(Header::of(place.open(opening.file)).with_pages(bands)))
+    Ok(Found::Header(Header::of(Band { place, file: opening.file }).with_pages(bands)))
 }
 
 /// Finds the bands of a file, with its head given, if it is to be cut into bands.
@@ -150,7 +115,7 @@ fn find(
     (limits, budget): (&Limits, &mut dyn Budget),
     cut: Cut,
     unit: impl FnOnce(Layout, bool) -> u32,
-) -> Result<Option<Bands>, CodecError> {
+) -> Result<Option<Bands<Picture>>, CodecError> {
     let about = file.metadata()?;
     let is_possible = cut.most < u64::MAX && about.is_file();
     let rows = StoredRows::of(head).filter(|rows| rows.start as u64 <= SMALL_CHANGE.min(about.len()));
@@ -169,7 +134,7 @@ fn find(
     let facts = Facts::read(&head)?.1;
     let Some(bands) = bands_of(&facts, unit(facts.layout, facts.is_gray)) else { return Ok(None) };
     let icc = profile_at(&head)?.map(|at| profile(at, file, about.len(), budget)).transpose()?;
-    Ok(Some(Bands { rows: bands, picture: Arc::new(Picture { facts, head, rows, icc }) }))
+    Ok(Some(Bands::new(bands, Picture { facts, head, rows, icc })))
 }
 
 /// Reads the profile in these bytes of a file of this length.
@@ -221,21 +186,6 @@ fn fill(from: &mut FileAt<'_>, into: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The place of a band.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    picture: Arc<Picture>,
-    first: u32,
-    count: u32,
-}
-
-impl Place {
-    /// Opens the band of a file.
-    pub(crate) fn open(self, file: &File) -> Band<'_> {
-        Band { place: self, file }
-    }
-}
-
 /// A band of an opened bitmap.
 #[derive(Debug)]
 pub(crate) struct Band<'a> {
@@ -267,7 +217,7 @@ impl Describe for Band<'_> {
 impl Decode for Band<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let layout = self.layout();
-        let Place { picture, first, count } = &self.place;
+        let Place { picture, first, count, .. } = &self.place;
         let Picture { facts, head, rows, icc } = &**picture;
         let above = if rows.is_negative { *first } else { facts.layout.height - first - count };
         let at = rows.start as u64 + u64::from(above) * rows.stride;
@@ -318,43 +268,25 @@ impl Seek for Spliced<'_> {
     }
 }
 
-/// Writes the bands of a picture, in any order, from any number of threads.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    rows: BandRows,
-    /// The number of bands that are written.
-    written: AtomicUsize,
-}
-
-impl Writer {
-    pub(crate) fn new(rows: BandRows) -> Self {
-        Self { rows, written: AtomicUsize::new(0) }
+/// Writes a band to its place in an empty file; returns the bytes of the whole file.
+pub(crate) fn write_band(
+    rows: &BandRows,
+    index: usize,
+    decoded: &Decoded,
+    slot: &mut [u8],
+    out: &File,
+) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let whole = Layout { height: rows.height(), ..layout };
+    let Form { header, stride, icc } = Form::of(decoded, &whole)?;
+    let end = header.len() as u64 + stride as u64 * u64::from(whole.height);
+    if index == 0 {
+        out.write_all_at(&header, 0)?;
+        out.write_all_at(icc, end)?;
     }
-}
-
-impl PageSink for Writer {
-    /// Writes a band to its place in an empty file.
-    fn write(
-        &self,
-        index: usize,
-        decoded: &Decoded,
-        slot: &mut [u8],
-        to: PageOutput<'_>,
-    ) -> Result<Option<u64>, CodecError> {
-        let out = to.file(decoded)?;
-        let layout = decoded.layout;
-        let whole = Layout { height: self.rows.height(), ..layout };
-        let Form { header, stride, icc } = Form::of(decoded, &whole)?;
-        let end = header.len() as u64 + stride as u64 * u64::from(whole.height);
-        if index == 0 {
-            out.write_all_at(&header, 0)?;
-            out.write_all_at(icc, end)?;
-        }
-        let from_end = u64::from(self.rows.first_row(index) + layout.height) * stride as u64;
-        let mut buffered = BufWriter::with_capacity(BUFFER, FileAt { file: out, at: end - from_end });
-        write_rows(&layout, pixels_of(&layout, slot), (stride, &mut Vec::new()), &mut buffered)?;
-        buffered.flush()?;
-        let written = self.written.fetch_add(1, Ordering::AcqRel) + 1;
-        Ok((written == self.rows.count()).then(|| end + icc.len() as u64))
-    }
+    let from_end = u64::from(rows.first_row(index) + layout.height) * stride as u64;
+    let mut buffered = BufWriter::with_capacity(BUFFER, FileAt { file: out, at: end - from_end });
+    write_rows(&layout, pixels_of(&layout, slot), (stride, &mut Vec::new()), &mut buffered)?;
+    buffered.flush()?;
+    Ok(end + icc.len() as u64)
 }

@@ -8,7 +8,6 @@ mod write;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use ::png::Info;
 
@@ -17,52 +16,16 @@ use super::stream::Division;
 use super::{Source, decode_error};
 use crate::io::budget::{Budget, ask};
 use crate::io::input::check_length;
-use crate::parts::bands::{BandRows, Cut};
+use crate::parts::banded::Bands;
+use crate::parts::bands::Cut;
 use crate::parts::opening::{Found, Header, Opening, rows_together};
-use crate::parts::pages::{self, PageSource};
+use crate::parts::pages;
 use crate::picture::decode::Describe;
 use crate::{CodecError, Format, LevelCount, Limits};
 use equalize::{Depth, Layout, Pixel};
 
-pub(crate) use read::Place;
-use read::Rereading;
+use read::{Place, Rereading};
 pub(crate) use write::Writer;
-
-/// The bands of a PNG, from top to bottom.
-#[derive(Debug)]
-pub(crate) struct Bands {
-    rows: BandRows,
-    picture: Arc<Rereading>,
-}
-
-impl Bands {
-    /// Returns the place of a band.
-    pub(crate) fn place(&self, index: usize) -> Place {
-        Place { picture: Arc::clone(&self.picture), index }
-    }
-}
-
-impl PageSource for Bands {
-    fn count(&self) -> usize {
-        self.rows.count()
-    }
-
-    fn place_of(&self, index: usize) -> pages::Place {
-        pages::Place::new(self.place(index))
-    }
-
-    fn pictures(&self) -> usize {
-        1
-    }
-
-    fn bands(&self) -> Option<BandRows> {
-        Some(self.rows)
-    }
-
-    fn are_numbered(&self) -> bool {
-        false
-    }
-}
 
 /// Returns the least rows of each band but the last.
 ///
@@ -113,7 +76,7 @@ fn find(
     (limits, budget): (&Limits, &mut dyn Budget),
     (cut, levels): (Cut, LevelCount),
     unit: impl FnOnce(Layout) -> u32,
-) -> Result<Option<Bands>, CodecError> {
+) -> Result<Option<Bands<Rereading>>, CodecError> {
     let about = file.metadata()?;
     let most = chunks::layout_of_rows(head).map_or(0, |layout| layout.bytes());
     if most <= cut.most || !about.is_file() {
@@ -135,8 +98,7 @@ fn find(
     let form = if is_within { Some(source.checked_form()?) } else { None };
     let form = form.filter(|_| !stored.is_direct).map(Box::new);
     let first_data = (places.data + 8, places.size);
-    let picture = Arc::new(Rereading::new(outline, first_data, (rows, stored, form)));
-    Ok(Some(Bands { rows, picture }))
+    Ok(Some(Bands::new(rows, Rereading::new(outline, first_data, (rows, stored, form)))))
 }
 
 impl Source<'_> {

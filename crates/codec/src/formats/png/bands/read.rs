@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Cursor;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::png::{Compression, Decoder, Encoder, Filter, Info, Limits, Transformations};
 use crc32fast::Hasher;
@@ -21,6 +21,7 @@ use crate::CodecError;
 use crate::io::budget::{Budget, ask};
 use crate::io::input::waiting_for_file;
 use crate::metadata::MetadataBytes;
+use crate::parts::banded::BandPlace;
 use crate::parts::bands::BandRows;
 use crate::picture::decode::{Decode, Describe, Wanted};
 use crate::picture::decoded::Payload;
@@ -37,12 +38,8 @@ const SCRATCH: usize = 256 << 10;
 /// No more bands are under way at once, as each has a sixteenth of memory.
 const KEPT: usize = 16;
 
-/// The place of a band.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(super) picture: Arc<Rereading>,
-    pub(super) index: usize,
-}
+/// The place of a band of a PNG.
+pub(super) type Place = BandPlace<Rereading>;
 
 impl Place {
     /// Opens the band of a file.
@@ -76,7 +73,7 @@ pub(crate) struct Band<'a> {
 
 impl Describe for Band<'_> {
     fn layout(&self) -> Layout {
-        Layout { height: self.place.picture.bands.rows(self.place.index), ..self.whole.layout() }
+        Layout { height: self.place.count, ..self.whole.layout() }
     }
 
     fn metadata(&self) -> MetadataBytes {
