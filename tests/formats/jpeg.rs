@@ -6,7 +6,7 @@
 use std::io::{Read, Seek, Write};
 
 use crate::harness::project;
-use codec::{self, BaselinePicture, BytesBehind, Decoded, Format, JpegQuality, Remark, Target};
+use codec::{self, BaselinePicture, BytesBehind, Format, JpegQuality, Remark, Target};
 use equalize::colour::Gray;
 use equalize::{Layout, Pixel};
 
@@ -54,39 +54,13 @@ fn jpeg(width: usize, height: usize) -> Vec<u8> {
     encode(&decoded, slot, &target).unwrap()
 }
 
-/// Decodes as for a device that encodes.
-///
-/// The slot holds all planes, one after the other, then the file itself.
-fn decode_planes(jpeg: &[u8]) -> (Decoded, Vec<u8>) {
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(jpeg).unwrap();
-    file.rewind().unwrap();
-    let mut buffer = Vec::new();
-    let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
-    let mut slot = vec![0xa5; opened.planes_bytes() + jpeg.len()];
-    let workspace = vec![0; opened.workspace().bytes as usize];
-    let decoded = opened.decode_planes(&mut slot, workspace).unwrap();
-    assert_eq!(slot[slot.len() - jpeg.len()..], *jpeg);
-    (decoded, slot)
-}
-
-fn planes(jpeg: &[u8]) -> Vec<u8> {
-    let (_, mut slot) = decode_planes(jpeg);
-    slot.truncate(slot.len() - jpeg.len());
-    slot
-}
-
 #[test]
-fn luma_is_the_picture_and_chroma_lies_behind_it_for_a_device_that_encodes() {
+fn luma_is_the_picture() {
     let source = jpeg(45, 31);
     assert_eq!(sampling(&source), [0x22, 0x11, 0x11]);
     let (decoded, slot) = decode(&source, &TARGET).unwrap();
     assert_eq!((decoded.layout.pixel, decoded.layout.width, decoded.layout.height), (Pixel::Gray, 45, 31));
     assert_eq!(slot.len(), 45 * 31);
-    // Two chroma planes of 3 by 2 blocks.
-    let planes = planes(&source);
-    assert_eq!(planes.len(), 45 * 31 + 2 * (3 * 2 * 64));
-    assert_eq!(planes[..45 * 31], slot);
     let gray = Target { gray: Some(Gray::Luma), ..TARGET };
     let (luma, alone) = decode(&source, &gray).unwrap();
     assert_eq!(luma.layout, decoded.layout);
@@ -105,7 +79,7 @@ fn a_channel_alone_is_that_of_the_rgb() {
             assert!(pixels(&decoded, &slot) == expected, "{gray:?}");
             let written = encode(&decoded, slot, &target).unwrap();
             assert_eq!(decode(&written, &TARGET).unwrap().0.layout.pixel, Pixel::Gray);
-            assert!(planes(&written).len() < 2 * expected.len(), "no chroma is written");
+            assert_eq!(sampling(&written).len(), 1, "no chroma is written");
         }
     }
 }
@@ -120,33 +94,6 @@ fn untouched_planes_come_back_the_same() {
         assert_eq!(again.layout, decoded.layout);
         let furthest = planes.iter().zip(&slot).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
         assert!(furthest <= 2, "{width}x{height}: a sample moved by {furthest}");
-    }
-}
-
-#[test]
-fn chroma_is_the_same_to_the_bit_after_luma_has_changed() {
-    // Smooth pictures and a noisy one with clipped samples; one is progressive.
-    let files = ["peacock.progressive.scan007.jpeg", "peacock.s1x3.jpeg"].map(file);
-    for source in [jpeg(64, 48), jpeg(45, 31)].into_iter().chain(files) {
-        let (decoded, mut slot) = decode(&source, &TARGET).unwrap();
-        slot.iter_mut().for_each(|y| *y = 255 - *y / 2);
-        let luma = slot.len();
-        let written = encode(&decoded, slot, &TARGET).unwrap();
-        let (before, after) = (planes(&source), planes(&written));
-        assert!(luma < before.len());
-        assert!(before[luma..] == after[luma..]);
-        assert!(before[..luma] != after[..luma]);
-    }
-}
-
-#[test]
-fn planes_left_unencoded_give_the_cpus_bytes() {
-    for jpeg_quality in [JpegQuality::Keep, JpegQuality::Value(60)] {
-        let target = Target { jpeg_quality, ..TARGET };
-        let source = jpeg(45, 31);
-        let (decoded, slot) = decode(&source, &target).unwrap();
-        let (for_device, planes) = decode_planes(&source);
-        assert!(encode(&for_device, planes, &target).unwrap() == encode(&decoded, slot, &target).unwrap());
     }
 }
 

@@ -31,10 +31,9 @@
 //! [`open`] reads a file's header and checks it against the limits and the output format, before
 //! memory is taken for pixels; [`Opened::decode`] puts the pixels at the front of a buffer (a
 //! slot); [`encode`] writes the contents of the slot. Whatever else a format has to carry along (a
-//! JPEG's chroma) stays private to [`Decoded`]; for a device that encodes,
-//! [`Opened::decode_planes`] puts it after the pixels. A device that converts byte orders itself
-//! gets them as they are in the file ([`Opened::keep_byte_orders`]). [`Cores`] has idle cores help
-//! with one large picture.
+//! JPEG's chroma) stays private to [`Decoded`]. A device that converts byte orders itself gets them
+//! as they are in the file ([`Opened::keep_byte_orders`]), and one that does all work on a JPEG gets
+//! the file ([`Opened::pass_on`]). [`Cores`] has idle cores help with one large picture.
 //!
 //! Samples that are not levels (signed integers, integers of more than 16 bits, floats) become
 //! levels in the slot, and samples again in the output.

@@ -11,7 +11,6 @@ use super::{
     BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
     MemoryNeeds, Range, Target, WorkspaceNeeds,
 };
-use crate::io::cores::Cores;
 use crate::io::input;
 use crate::opened::pages::Pages;
 use crate::picture::animation;
@@ -109,11 +108,6 @@ impl<'a> Opened<'a> {
     pub fn slot_bytes(&self) -> usize {
         let bytes = self.stored_bytes().max(if self.may_hide() { self.layout().bytes() } else { 0 });
         usize::try_from(bytes).expect("within the limits, so it has an address")
-    }
-
-    /// Returns the bytes of slot that pixels and chroma take together.
-    pub fn planes_bytes(&self) -> usize {
-        self.slot_bytes() + self.chroma_bytes() as usize
     }
 
     /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start.
@@ -249,29 +243,9 @@ impl<'a> Opened<'a> {
         workspace: impl AsMut<[u8]>,
         help: impl Into<Help<'h>>,
     ) -> Result<Decoded, CodecError> {
+        let Help { cores, coder } = help.into();
         let needed = self.slot_bytes();
-        self.decode_as(false, &mut slot[..needed], workspace, help.into())
-    }
-
-    /// Decodes for a device that encodes the picture, which must be an [`Opened::compressed`] one.
-    ///
-    /// The chroma planes follow the pixels, [`Opened::planes_bytes`] in all, and the file itself
-    /// follows them. `slot` must have room for all of it.
-    ///
-    /// # Errors
-    /// As for [`Opened::decode`].
-    pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
-        let needed = self.planes_bytes() + self.file_bytes as usize;
-        self.decode_as(true, &mut slot[..needed], workspace, (&Cores::none()).into())
-    }
-
-    fn decode_as(
-        self,
-        planes: bool,
-        slot: &mut [u8],
-        workspace: impl AsMut<[u8]>,
-        Help { cores, coder }: Help<'_>,
-    ) -> Result<Decoded, CodecError> {
+        let slot = &mut slot[..needed];
         let (format, gray, written, is_band) = (self.format, self.gray, self.written, self.is_band);
         let byte_orders = self.byte_orders();
         let (restores, levels) = (self.restored().is_some(), self.levels);
@@ -296,11 +270,7 @@ impl<'a> Opened<'a> {
             |reason| CodecError::malformed(format, reason),
             || {
                 let slot = &mut whole[slot];
-                let workspace = Box::new(workspace);
-                match planes {
-                    true => self.source.decode_planes(slot, workspace, &wanted),
-                    false => self.source.decode_with(slot, workspace, &wanted),
-                }
+                self.source.decode_with(slot, Box::new(workspace), &wanted)
             },
         )?;
         let SlotLevels { layout, scale, is_invisible, uncounted, no_data, used_bits } =

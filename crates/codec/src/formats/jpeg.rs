@@ -6,8 +6,7 @@
 //! which are equalized. Cb and Cr are not decoded at all: their quantized coefficients are kept for
 //! the encoder, and if the source's quantization tables are kept too, they are written back without
 //! loss. Where hues are to stay, Cb and Cr follow the new luma, and unchanged blocks are passed on
-//! as they are. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes
-//! of samples.) There is no conversion to RGB and no resampling. Progressive stays progressive, and
+//! as they are. (Where only libjpeg can read the picture, they are planes of samples.) There is no conversion to RGB and no resampling. Progressive stays progressive, and
 //! restart intervals, density and application data are kept.
 //!
 //! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files
@@ -46,6 +45,8 @@ mod preview;
 mod process;
 mod rgb;
 mod small;
+#[cfg(test)]
+mod tests;
 mod vectorized;
 
 pub(super) use cmyk::CmykSource;
@@ -135,7 +136,7 @@ impl Native {
         let waiting = match &self.chroma {
             Some(Chroma::Coefficients(components)) => components.iter().map(Coefficients::heap_bytes).sum(),
             Some(Chroma::Samples(_, samples)) => samples.len() as u64,
-            Some(Chroma::InSlot(..)) | None => 0,
+            None => 0,
         };
         waiting + self.covered.as_ref().map_or(0, Covered::bytes) + self.encoder_bytes
     }
@@ -192,10 +193,6 @@ enum Chroma {
     /// Coefficients, already quantized for the output.
     Coefficients(Vec<Coefficients>),
     Samples(ChromaSize, Vec<u8>),
-    /// Samples in the slot, after those of Y.
-    ///
-    /// The source file, of this many bytes, follows them: it still has the coefficients.
-    InSlot(ChromaSize, usize),
 }
 
 /// An opened JPEG.
@@ -343,29 +340,6 @@ impl<'a> Source<'a> {
         Ok(self.payload(tables, chroma, covered))
     }
 
-    /// Decodes into `slot` for a GPU that encodes.
-    ///
-    /// The slot is exactly as long as the pixels, the chroma and the file, in this order.
-    fn decode_planes_in(
-        mut self,
-        slot: &mut [u8],
-        workspace: impl AsMut<[u8]>,
-    ) -> Result<Payload, CodecError> {
-        let (planes, file) = slot.split_at_mut(slot.len() - self.bytes.len());
-        file.copy_from_slice(self.bytes);
-        let Form::Planes(size) = self.form else { return self.decode_in(planes, workspace) };
-        let luma = PlaneSize::of_pixels(&self.layout());
-        let (y, chroma) = planes.split_at_mut(luma.bytes());
-        let [cb, cr] = size.planes_mut(chroma);
-        let mut planes = [luma.plane(y), cb, cr];
-        let tables = match self.read(&mut planes, Rest::Nothing, workspace) {
-            Some(picture) => picture.tables,
-            None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
-        };
-        let in_slot = Chroma::InSlot(size, self.bytes.len());
-        Ok(self.payload(tables, Some(in_slot), None))
-    }
-
     /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr.
     ///
     /// They are quantized for the output unless they are to follow luma.
@@ -427,10 +401,6 @@ impl<'a> Source<'a> {
         // Chroma that follows luma, or the planes between the picture and RGB.
         let more_planes = self.recoloured_bytes() + self.rgb_bytes();
         let encoder_bytes = match &chroma {
-            // The encoder reads the coefficients from the file again.
-            Some(Chroma::InSlot(_, bytes)) => {
-                self.in_memory(1..self.markers.components.len()) + *bytes as u64
-            }
             _ if !self.markers.progressive => 0,
             Some(Chroma::Coefficients(_)) => self.collected_bytes(0..1),
             _ => self.collected_bytes(0..self.markers.components.len()),
@@ -542,15 +512,6 @@ impl Decode for Source<'_> {
 
     fn has_scan(&self) -> bool {
         compressed::has_scan(self.bytes, self.quality)
-    }
-
-    fn decode_planes(
-        self: Box<Self>,
-        slot: &mut [u8],
-        workspace: Box<dyn AsMut<[u8]> + '_>,
-        _: &Wanted<'_>,
-    ) -> Result<Payload, CodecError> {
-        self.decode_planes_in(slot, Workspace(workspace))
     }
 
     fn pass_on(self: Box<Self>, slot: &mut [u8]) -> Payload {

@@ -130,7 +130,7 @@ pub(crate) trait Decode: Describe {
         self.decode(slot, wanted)
     }
 
-    /// Returns the bytes of the chroma planes in a slot.
+    /// Returns the bytes of the chroma planes that are kept for the encoder.
     fn chroma_bytes(&self) -> u64 {
         0
     }
@@ -143,18 +143,6 @@ pub(crate) trait Decode: Describe {
     /// Returns whether a device is likely to find the entropy-coded data intact.
     fn has_scan(&self) -> bool {
         false
-    }
-
-    /// Decodes a picture that is [`Decode::compressed`], with the chroma planes after the pixels.
-    ///
-    /// The file itself follows them.
-    fn decode_planes(
-        self: Box<Self>,
-        slot: &mut [u8],
-        _workspace: Box<dyn AsMut<[u8]> + '_>,
-        wanted: &Wanted<'_>,
-    ) -> Result<Payload, CodecError> {
-        self.decode(slot, wanted)
     }
 
     /// Copies the file as it is to the start of `slot`, for a device, if it [`Decode::has_scan`].

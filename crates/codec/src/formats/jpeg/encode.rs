@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use super::coding::{self, Part, Rest};
+use super::coding::{self, Part};
 use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
 use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
 use super::rgb::{Planes, Sampled};
@@ -109,9 +109,9 @@ fn write_slot(
     if chroma.is_none() && frame.space != Space::Gray {
         return write_rgb(out, frame, &slot[..Space::Rgb.components() * size.bytes()], cores);
     }
-    let (luma, behind) = slot.split_at(size.bytes());
+    let luma = &slot[..size.bytes()];
     let mut parts = vec![Part::Samples(size.plane(luma))];
-    let (in_file, followed);
+    let followed;
     let follows = native.filter(|native| native.covered.is_some());
     match (chroma, follows) {
         (None, _) => {}
@@ -121,16 +121,6 @@ fn write_slot(
         }
         (Some(Chroma::Coefficients(chroma)), None) => parts.extend(chroma.iter().map(Part::Coefficients)),
         (Some(Chroma::Samples(size, samples)), None) => parts.extend(size.planes(samples).map(Part::Samples)),
-        (Some(Chroma::InSlot(size, bytes)), None) => {
-            let (samples, file) = behind.split_at(size.bytes());
-            let tables = new_tables(quality)?;
-            let wanted = Rest::Coefficients(tables.as_deref());
-            in_file = coding::read(&file[..*bytes], &mut [], wanted, &mut []);
-            match &in_file {
-                Some(picture) => parts.extend(picture.rest.iter().map(Part::Coefficients)),
-                None => parts.extend(size.planes(samples).map(Part::Samples)),
-            }
-        }
     }
     coding::write(out, frame, &parts, cores)
 }
@@ -195,7 +185,6 @@ impl Native {
                 follow_in_samples(size.planes_mut(&mut samples), following);
                 Ok(Followed::Samples(*size, samples))
             }
-            Chroma::InSlot(..) => unreachable!("no GPU encodes chroma that follows luma"),
         }
     }
 }

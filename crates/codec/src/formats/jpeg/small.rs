@@ -31,10 +31,6 @@ impl Native {
         match chroma {
             Chroma::Coefficients(all) => self.small_of(all, layout, quality, step),
             Chroma::Samples(size, samples) => self.small_planes(size.planes(samples), layout, step),
-            Chroma::InSlot(size, _) => {
-                let samples = slot.get(layout.bytes() as usize..)?;
-                self.small_planes(size.planes(samples), layout, step)
-            }
         }
     }
 
