@@ -267,7 +267,7 @@ pub(super) fn encode(
     let Form { header, stride, icc } = Form::of(decoded, &layout)?;
     let mut buffered = BufWriter::with_capacity(BUFFER, &mut *out);
     buffered.write_all(&header)?;
-    write_rows(&layout, pixels_of(&layout, slot), (stride, scratch), &mut buffered)?;
+    write_rows(&layout, pixels_of(&layout, slot), stride, scratch, &mut buffered)?;
     buffered.write_all(icc)?;
     buffered.flush()?;
     Ok((header.len() + stride * layout.height as usize + icc.len()) as u64)
@@ -314,7 +314,8 @@ impl<'d> Form<'d> {
 fn write_rows(
     layout: &Layout,
     pixels: &[u8],
-    (stride, scratch): (usize, &mut Vec<u8>),
+    stride: usize,
+    scratch: &mut Vec<u8>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     scratch.clear();

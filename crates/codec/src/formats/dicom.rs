@@ -351,8 +351,8 @@ impl Decode for Source<'_> {
         let description = &known.description;
         let mut layout = self.whole_layout();
         let rows = match &known.fragments {
-            Some(fragments) => Frame::decompressed(description, data, (fragments, *frame), decoder)?,
-            None => Frame::stored(description, data, known.place, *frame)?,
+            Some(fragments) => Frame::decompressed(description, data, fragments, *frame, decoder)?,
+            None => Frame::stored(description, data, known.place.0, known.place.1, *frame)?,
         };
         let mut mapped = None;
         if let Some(form) = self.mapped() {

@@ -213,7 +213,7 @@ pub(super) fn encode(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     match (decoded.native_of(), decoded.restored()) {
-        (Some(native), Some(mapped)) => pfm::encode((decoded, native, mapped), slot, cores, out),
+        (Some(native), Some(mapped)) => pfm::encode(decoded, native, mapped, slot, cores, out),
         _ => encode_levels(decoded, slot, out),
     }
 }

@@ -257,8 +257,8 @@ impl<'a> Source<'a> {
         let mut first_page =
             place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         first_page.has_untold |= pictures.has_untold;
-        let is_pyramid = (read::slide::is_one(&directory), first_page.has_untold);
-        let beside = read::pages::beside(&mut file, form, (at, &directory), is_pyramid)?;
+        let (is_slide, has_untold) = (read::slide::is_one(&directory), first_page.has_untold);
+        let beside = read::pages::beside(&mut file, form, at, &directory, is_slide, has_untold)?;
         pictures.company.labels |= beside.has_labels;
         let outside = match &place {
             Some(_) => None,
@@ -275,15 +275,16 @@ impl<'a> Source<'a> {
                 place.check(&header)?;
                 None
             }
-            None => Stack::new(&file, (&header, first_page), &mut directory, pictures)?
+            None => Stack::new(&file, &header, first_page, &mut directory, pictures)?
                 .map(|stack| stack.with_outside(outside)),
         };
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
             stack.as_ref().is_some_and(Stack::is_joined) || place.as_ref().is_some_and(Place::is_joined);
         let nothing = Beside::default();
-        let (kept, about) = (if is_joined { &nothing } else { &beside }, (&header, &first_page));
-        let (pyramid, misfits) = Pyramid::find(&mut file, (at, &directory), about, kept, keeps_overviews)?;
+        let kept = if is_joined { &nothing } else { &beside };
+        let (pyramid, misfits) =
+            Pyramid::find(&mut file, at, &directory, &header, &first_page, kept, keeps_overviews)?;
         company.labels |= misfits.labels;
         company.masks |= misfits.masks || is_joined && !beside.masks.is_empty();
         company.smaller |= misfits.smaller || is_joined && !beside.smaller.is_empty();
@@ -293,7 +294,8 @@ impl<'a> Source<'a> {
             Some(stack) => stack.directories(),
             None => is_alone.then_some((&alone[..], None)),
         };
-        let bands = directories.and_then(|all| Bands::of((&header, &pyramid), all, first_page, cut));
+        let bands = directories
+            .and_then(|(places, order)| Bands::of(&header, &pyramid, places, order, first_page, cut));
         let bands = match bands {
             Some(bands) if bands.are_alike(&mut file, &header, no_data)? => Some(bands),
             _ => None,
@@ -357,8 +359,8 @@ impl<'a> Source<'a> {
         let (samples, bytes) = (layout.pixel.channels() + header.others, layout.depth.bytes());
         let slot = &mut slot[..layout.pixels() as usize * samples * bytes];
         if header.before_alpha > 0 {
-            let shape = (samples, layout.pixel.colour_channels(), header.before_alpha);
-            read::other::move_alpha(slot, shape, bytes, false);
+            let (colours, before) = (layout.pixel.colour_channels(), header.before_alpha);
+            read::other::move_alpha(slot, samples, colours, before, bytes, false);
         }
         let other = match header.others {
             0 => None,

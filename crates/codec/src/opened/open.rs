@@ -216,7 +216,7 @@ fn open_at_once<'a>(format: Format, opening: Opening<'a, '_>) -> Result<Header<'
     let Opening { file, buffer, limits, budget, target, .. } = opening;
     let length = file.metadata()?.len();
     input::admit(length, limits, budget)
-        .map_err(|why| with_all_limits(why, format, (file, buffer, length), limits, target))?;
+        .map_err(|why| with_all_limits(why, format, file, buffer, length, limits, target))?;
     let bytes = input::read_admitted(file, buffer, limits, budget)?;
     let file_bytes = bytes.len() as u64;
     Ok(Header { source: format.open_whole(bytes, limits, target)?, file_bytes, pages: None })

@@ -30,7 +30,7 @@ impl Cut {
     ///
     /// No band divides `unit` rows that stay together.
     pub(crate) fn rows(self, (width, height): (u32, u32), bytes: u64, unit: u32) -> Option<BandRows> {
-        BandRows::of(height, bytes, (unit, (self.least_rows)(width)), self.most)
+        BandRows::of(height, bytes, unit, (self.least_rows)(width), self.most)
     }
 }
 
@@ -38,7 +38,7 @@ impl BandRows {
     /// Returns the bands of `height` rows of `bytes` bytes in all, if that is more than `most`.
     ///
     /// No band divides `unit` rows that stay together, and all but the last have at least `least`.
-    pub(crate) fn of(height: u32, bytes: u64, (unit, least): (u32, u32), most: u64) -> Option<Self> {
+    pub(crate) fn of(height: u32, bytes: u64, unit: u32, least: u32, most: u64) -> Option<Self> {
         let (row, together) = ((bytes / u64::from(height)).max(1), u64::from(unit));
         let units = (most / SHARE / row / together).max(u64::from(least).div_ceil(together));
         let each = units.max(1).saturating_mul(together);
@@ -48,7 +48,7 @@ impl BandRows {
 
     /// Returns the bands of the same picture for another number of bytes that are not too many.
     pub(crate) fn within(&self, most: u64) -> Option<Self> {
-        Self::of(self.height, self.bytes, (self.unit, self.least), most)
+        Self::of(self.height, self.bytes, self.unit, self.least, most)
     }
 
     /// Returns the rows of the picture.
@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn bands_have_all_rows_and_divide_none_that_stay_together() {
-        assert!(BandRows::of(100, 1000, (1, 1), 1000).is_none(), "it is not too large");
-        assert!(BandRows::of(100, 1000, (100, 1), 10).is_none(), "all rows stay together");
-        assert!(BandRows::of(100, 1000, (1, 100), 10).is_none(), "fewer rows are too few");
-        let bands = BandRows::of(100, 1000, (16, 1), 800).unwrap();
+        assert!(BandRows::of(100, 1000, 1, 1, 1000).is_none(), "it is not too large");
+        assert!(BandRows::of(100, 1000, 100, 1, 10).is_none(), "all rows stay together");
+        assert!(BandRows::of(100, 1000, 1, 100, 10).is_none(), "fewer rows are too few");
+        let bands = BandRows::of(100, 1000, 16, 1, 800).unwrap();
         let rows: Vec<_> =
             (0..bands.count()).map(|index| (bands.first_row(index), bands.rows(index))).collect();
         assert_eq!(rows, [(0, 16), (16, 16), (32, 16), (48, 16), (64, 16), (80, 16), (96, 4)]);
-        assert_eq!(BandRows::of(100, 1000, (1, 1), 1).unwrap().count(), 100);
-        assert_eq!(BandRows::of(100, 1000, (16, 33), 1).unwrap().rows(0), 48);
+        assert_eq!(BandRows::of(100, 1000, 1, 1, 1).unwrap().count(), 100);
+        assert_eq!(BandRows::of(100, 1000, 16, 33, 1).unwrap().rows(0), 48);
         assert!(bands.within(1000).is_none());
         assert_eq!(bands.within(1).unwrap().count(), 7, "what stays together still does");
     }

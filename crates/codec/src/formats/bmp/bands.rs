@@ -96,7 +96,7 @@ pub(crate) fn open<'a, 'o>(mut opening: Opening<'a, 'o>) -> Result<Found<'a, 'o>
         let cut = opening.cut(Format::Bmp);
         let Opening { file, buffer, limits, budget, target, .. } = &mut opening;
         let unit = |layout, is_gray| rows_together(layout, is_gray, Format::Bmp, target);
-        find((file, buffer), (limits, &mut **budget), cut, unit)?
+        find(file, buffer, limits, &mut **budget, cut, unit)?
     } else {
         None
     };
@@ -111,8 +111,10 @@ pub(crate) fn open<'a, 'o>(mut opening: Opening<'a, 'o>) -> Result<Found<'a, 'o>
 /// Returns `None` if it is not, or cannot be: if it is run-length encoded. `unit` returns the
 /// number of rows that no band divides, by the layout of pixels, and by whether colours are gray.
 fn find(
-    (file, head): (&File, &[u8]),
-    (limits, budget): (&Limits, &mut dyn Budget),
+    file: &File,
+    head: &[u8],
+    limits: &Limits,
+    budget: &mut dyn Budget,
     cut: Cut,
     unit: impl FnOnce(Layout, bool) -> u32,
 ) -> Result<Option<Bands<Picture>>, CodecError> {
@@ -286,7 +288,7 @@ pub(crate) fn write_band(
     }
     let from_end = u64::from(rows.first_row(index) + layout.height) * stride as u64;
     let mut buffered = BufWriter::with_capacity(BUFFER, FileAt { file: out, at: end - from_end });
-    write_rows(&layout, pixels_of(&layout, slot), (stride, &mut Vec::new()), &mut buffered)?;
+    write_rows(&layout, pixels_of(&layout, slot), stride, &mut Vec::new(), &mut buffered)?;
     buffered.flush()?;
     Ok(end + icc.len() as u64)
 }

@@ -38,7 +38,8 @@ impl<'f> Frame<'f> {
     pub(super) fn stored(
         description: &'f Description,
         data: &'f Data<'f>,
-        (start, length): (u64, u64),
+        start: u64,
+        length: u64,
         frame: u32,
     ) -> Result<Self, CodecError> {
         let (bits, frames) = (description.frame_bits(), u64::from(description.frames));
@@ -66,7 +67,8 @@ impl<'f> Frame<'f> {
     pub(super) fn decompressed(
         description: &'f Description,
         data: &Data<'_>,
-        (fragments, frame): (&Fragments, u32),
+        fragments: &Fragments,
+        frame: u32,
         decoder: Option<&dyn CodestreamDecoder>,
     ) -> Result<Self, CodecError> {
         let stream = fragments.load(data, frame)?;

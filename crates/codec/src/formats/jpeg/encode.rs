@@ -131,7 +131,7 @@ fn write_slot(
 fn write_rgb(out: &mut Vec<u8>, frame: &Frame<'_>, rgb: &[u8], cores: &Cores) -> Result<(), Fault> {
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
     let sampled = Sampled::new(size, frame.components).filter(|_| frame.space == Space::YCbCr);
-    let Some(sampled) = sampled else { return libjpeg::write(out, frame, (Space::Rgb, rgb)) };
+    let Some(sampled) = sampled else { return libjpeg::write(out, frame, Space::Rgb, rgb) };
     let planes = Planes::of_rgb(&sampled, rgb).ok_or_else(Fault::out_of_memory)?;
     coding::write(out, frame, &planes.planes().map(Part::Samples), cores)
 }

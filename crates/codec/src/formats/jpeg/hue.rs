@@ -187,20 +187,20 @@ impl Following<'_> {
         let (new_whole, new_last) = new.split_at(whole);
         let (blue_whole, blue_last) = blue.split_at_mut(whole);
         let (red_whole, red_last) = red.split_at_mut(whole);
-        scale(number(cover.across), (old_whole, new_whole), blue_whole, red_whole);
-        scale(number(luma.width - last * cover.across), (old_last, new_last), blue_last, red_last);
+        scale(number(cover.across), old_whole, new_whole, blue_whole, red_whole);
+        scale(number(luma.width - last * cover.across), old_last, new_last, blue_last, red_last);
     }
 }
 
 /// Scales samples of chroma; each covers `number` samples of luma with these old and new sums.
 #[inline(always)]
-fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [u8]) {
+fn scale(number: u16, old: &[u16], new: &[u16], blue: &mut [u8], red: &mut [u8]) {
     let (old, last_old) = old.as_chunks::<LANES>();
     let (new, last_new) = new.as_chunks::<LANES>();
     let (blue, last_blue) = blue.as_chunks_mut::<LANES>();
     let (red, last_red) = red.as_chunks_mut::<LANES>();
     for (((old, new), blue), red) in old.iter().zip(new).zip(blue).zip(red) {
-        scale_lanes(number, (old, new), blue, red);
+        scale_lanes(number, old, new, blue, red);
     }
     let length = last_old.len();
     if length > 0 {
@@ -209,7 +209,7 @@ fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [
         new[..length].copy_from_slice(last_new);
         blue[..length].copy_from_slice(last_blue);
         red[..length].copy_from_slice(last_red);
-        scale_lanes(number, (&old, &new), &mut blue, &mut red);
+        scale_lanes(number, &old, &new, &mut blue, &mut red);
         last_blue.copy_from_slice(&blue[..length]);
         last_red.copy_from_slice(&red[..length]);
     }
@@ -221,7 +221,8 @@ fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [
 #[inline(always)]
 fn scale_lanes(
     number: u16,
-    (old, new): (&[u16; LANES], &[u16; LANES]),
+    old: &[u16; LANES],
+    new: &[u16; LANES],
     blue: &mut [u8; LANES],
     red: &mut [u8; LANES],
 ) {
@@ -298,7 +299,7 @@ mod tests {
             let mut samples = [[below(256) as u8], [below(256) as u8]];
             let [blue, red] = &mut samples;
             let expected = scaled([old.into(), new.into(), number as i64], [blue[0], red[0]]);
-            scale(number as u16, (&[old], &[new]), blue, red);
+            scale(number as u16, &[old], &[new], blue, red);
             assert_eq!([samples[0][0], samples[1][0]], expected, "{old} {new} {number}");
         }
     }

@@ -387,7 +387,7 @@ mod tests {
     fn decoded_pixels_are_those_of_libjpeg() {
         check(|frame, sampled, pixels| {
             let mut file = Vec::new();
-            libjpeg::write(&mut file, frame, (Space::Rgb, pixels)).expect("it can be written");
+            libjpeg::write(&mut file, frame, Space::Rgb, pixels).expect("it can be written");
             let mut planes = Planes::zeros(sampled).expect("there is memory");
             coding::read(&file, &mut planes.planes_mut(), Rest::Nothing, &mut []).expect("it can be read");
             for space in [Space::YCbCr, Space::Rgb] {
@@ -420,7 +420,7 @@ mod tests {
             let planes = Planes::of_rgb(sampled, pixels).expect("there is memory");
             let parts = planes.planes().map(Part::Samples);
             coding::write(&mut ours, frame, &parts, &Cores::none()).expect("it can be written");
-            libjpeg::write(&mut theirs, frame, (Space::Rgb, pixels)).expect("it can be written");
+            libjpeg::write(&mut theirs, frame, Space::Rgb, pixels).expect("it can be written");
             assert!(decoded(&ours) == decoded(&theirs), "{sampled:?}");
         });
     }

@@ -48,10 +48,10 @@ pub(crate) fn waiting_bytes(layout: &Layout) -> u64 {
 pub(crate) fn open<'a, 'o>(mut opening: Opening<'a, 'o>) -> Result<Found<'a, 'o>, CodecError> {
     let place = opening.place.take().and_then(pages::Place::into::<Place>);
     let bands = if place.is_none() {
-        let cut = (opening.cut(Format::Png), opening.target.levels);
+        let cut = opening.cut(Format::Png);
         let Opening { file, buffer, limits, budget, target, .. } = &mut opening;
         let unit = |layout| rows_together(layout, false, Format::Png, target);
-        find((file, buffer), (limits, &mut **budget), cut, unit)?
+        find(file, buffer, limits, &mut **budget, cut, target.levels, unit)?
     } else {
         None
     };
@@ -72,9 +72,12 @@ pub(crate) fn open<'a, 'o>(mut opening: Opening<'a, 'o>) -> Result<Found<'a, 'o>
 /// are to be found in the samples of all bands. `unit` returns the number of rows that no band
 /// divides, by the layout of the pixels.
 fn find(
-    (file, head): (&File, &[u8]),
-    (limits, budget): (&Limits, &mut dyn Budget),
-    (cut, levels): (Cut, LevelCount),
+    file: &File,
+    head: &[u8],
+    limits: &Limits,
+    budget: &mut dyn Budget,
+    cut: Cut,
+    levels: LevelCount,
     unit: impl FnOnce(Layout) -> u32,
 ) -> Result<Option<Bands<Rereading>>, CodecError> {
     let about = file.metadata()?;
@@ -98,7 +101,7 @@ fn find(
     let form = if is_within { Some(source.checked_form()?) } else { None };
     let form = form.filter(|_| !stored.is_direct).map(Box::new);
     let first_data = (places.data + 8, places.size);
-    Ok(Some(Bands::new(rows, Rereading::new(outline, first_data, (rows, stored, form)))))
+    Ok(Some(Bands::new(rows, Rereading::new(outline, first_data, rows, stored, form))))
 }
 
 impl Source<'_> {

@@ -27,7 +27,7 @@ pub(super) const INCOMPLETE: &str = "its image data ends before its last row";
 /// The damage of the data, in words.
 pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut [u8]) -> Result<(), String> {
     let zeros = vec![0; bytes];
-    let mut rows = Rows::new((bytes, step), &zeros, &[], slot);
+    let mut rows = Rows::new(bytes, step, &zeros, &[], slot);
     let mut decompressor = Decompressor::new();
     // The checksums of the chunks are verified, and the rows may be complete before the end of the
     // stream.
@@ -77,12 +77,7 @@ impl<'s> Rows<'s> {
     /// Begins with rows of so many bytes, pixels of `step` bytes, below the row `above`, or zeros.
     ///
     /// `before` are the data decompressed before, as far back as matches may reach.
-    pub(super) fn new(
-        (bytes, step): (usize, usize),
-        above: &'s [u8],
-        before: &[u8],
-        slot: &'s mut [u8],
-    ) -> Self {
+    pub(super) fn new(bytes: usize, step: usize, above: &'s [u8], before: &[u8], slot: &'s mut [u8]) -> Self {
         let rows = STRIP.div_ceil(bytes + 1).next_multiple_of(unfilter::GROUP);
         let strip = rows * (bytes + 1);
         let mut window = vec![0; WINDOW + ROOM.max(strip)];

@@ -196,7 +196,9 @@ fn turn(samples: &mut [u8], row: usize, scale: &str) {
 
 /// Writes samples that are made of the levels in `slot`.
 pub(super) fn encode(
-    (decoded, native, mapped): (&Decoded, &Native, &Mapped),
+    decoded: &Decoded,
+    native: &Native,
+    mapped: &Mapped,
     slot: &mut [u8],
     cores: &Cores,
     out: &mut File,

@@ -50,8 +50,10 @@ impl Bands {
     ///
     /// A compressed strip or tile is decoded as a whole.
     pub(super) fn of(
-        (header, pyramid): (&Header, &Pyramid),
-        (directories, order): (&[u64], Option<Order>),
+        header: &Header,
+        pyramid: &Pyramid,
+        directories: &[u64],
+        order: Option<Order>,
         first_page: FirstPage,
         cut: Cut,
     ) -> Option<Self> {

@@ -87,8 +87,10 @@ impl Pyramid {
     /// `smaller` ones are no such versions.
     pub(crate) fn find(
         file: &mut Reader<'_>,
-        (place, directory): (u64, &Directory),
-        (header, first_page): (&Header, &FirstPage),
+        place: u64,
+        directory: &Directory,
+        header: &Header,
+        first_page: &FirstPage,
         Beside { smaller, masks, order, .. }: &Beside,
         keeps_overviews: bool,
     ) -> Result<(Self, Misfits), CodecError> {
@@ -111,7 +113,7 @@ impl Pyramid {
             misfits.smaller |= !overviews.is_empty();
             overviews.clear();
         }
-        let masks = masks_of(file, masks, (header, first_page), &overviews)?;
+        let masks = masks_of(file, masks, header, first_page, &overviews)?;
         misfits.masks = masks.is_none();
         let (masks, order) = (masks.unwrap_or_default(), order.clone());
         let mut all = Self { overviews, masks, order, are_labels: header.is_of_labels(), room: None };
@@ -257,7 +259,8 @@ impl Overview {
 fn masks_of(
     file: &mut Reader<'_>,
     companions: &[Companion],
-    (header, first_page): (&Header, &FirstPage),
+    header: &Header,
+    first_page: &FirstPage,
     overviews: &[Overview],
 ) -> Result<Option<Vec<Mask>>, CodecError> {
     let picture = (header.layout.width, header.file_rows);

@@ -131,7 +131,8 @@ impl Stack {
     /// `directory` is that of the first.
     pub(super) fn new(
         file: &Reader<'_>,
-        (header, first_page): (&Header, FirstPage),
+        header: &Header,
+        first_page: FirstPage,
         directory: &mut Directory,
         Pictures { places, numbers, .. }: Pictures,
     ) -> Result<Option<Self>, CodecError> {

@@ -194,7 +194,7 @@ impl Rows<'_> {
         resize(buffer, all)?;
         for (channel, start) in starts.iter().enumerate() {
             self.channels.spill.read_exact_at(&mut plane, start + self.at)?;
-            channels::put(buffer, &plane, (channel, starts.len()), bytes);
+            channels::put(buffer, &plane, channel, starts.len(), bytes);
         }
         Ok(())
     }

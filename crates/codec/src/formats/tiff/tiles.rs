@@ -35,11 +35,7 @@ impl Tile<'_> {
 }
 
 /// Returns the tiles of rows of `row` bytes, of pixels of `pixel` bytes, row by row of tiles.
-pub(super) fn tiles(
-    pixels: &[u8],
-    (row, pixel): (usize, usize),
-    (width, height): (u32, u32),
-) -> Vec<Tile<'_>> {
+pub(super) fn tiles(pixels: &[u8], row: usize, pixel: usize, (width, height): (u32, u32)) -> Vec<Tile<'_>> {
     let (width, height) = (width as usize * pixel, height as usize);
     let rows = pixels.chunks(height * row);
     let tiles = rows.flat_map(|rows| {

@@ -80,8 +80,8 @@ impl<'s> Samples<'s> {
             None => pixels_of(&layout, slot),
         };
         if raster.before_alpha > 0 {
-            let shape = (raster.channels(), raster.colours, raster.before_alpha);
-            other::move_alpha(pixels, shape, raster.bytes, true);
+            let (pixel, colours, before) = (raster.channels(), raster.colours, raster.before_alpha);
+            other::move_alpha(pixels, pixel, colours, before, raster.bytes, true);
         }
         if mapped.is_none() && cfg!(target_endian = "big") {
             swap_bytes(pixels, raster.bytes);
@@ -232,7 +232,7 @@ pub(crate) fn write_rows(
     put: &mut Put<'_>,
 ) -> Result<Strips, CodecError> {
     if let Some(tile) = raster.tile() {
-        let tiles = tiles(rows, (raster.row(), raster.pixel()), tile).into_iter().map(Strip::Tile);
+        let tiles = tiles(rows, raster.row(), raster.pixel(), tile).into_iter().map(Strip::Tile);
         return write_strips(raster, tiles, compression, help, put);
     }
     if compression == Compression::Stored {

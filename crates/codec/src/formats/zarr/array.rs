@@ -174,7 +174,7 @@ impl Output {
             let whole = level.whole_chunk(&numbers);
             // The samples beyond the end of the array may have any value.
             let mut chunk = self.array.fill_value().as_ne_bytes().repeat(whole.samples() as usize);
-            copy((samples, region), (&mut chunk, &whole), bytes);
+            copy(samples, region, &mut chunk, &whole, bytes);
             self.array
                 .store_chunk_opt(&numbers, ArrayBytes::new_flen(chunk), &options())
                 .map_err(|why| fault(&self.array.chunk_key(&numbers), why))?;
@@ -199,7 +199,7 @@ fn read(array: &Array<Store>, level: &Level, region: &Region, into: &mut [u8]) -
             let key = array.chunk_key(&numbers);
             return Err(malformed(format!("chunk {key} has {} bytes of samples", chunk.len())));
         }
-        copy((&chunk, &whole), (into, region), bytes);
+        copy(&chunk, &whole, into, region, bytes);
     }
     Ok(is_any_missing)
 }

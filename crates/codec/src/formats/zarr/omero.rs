@@ -28,10 +28,7 @@ pub(super) type Document = (&'static str, Vec<u8>);
 /// The smallest array has these samples.
 ///
 /// There are no such documents in an image without windows.
-pub(super) fn documents(
-    image: &Image,
-    (level, samples): (&Level, &Output),
-) -> Result<Vec<Document>, CodecError> {
+pub(super) fn documents(image: &Image, level: &Level, samples: &Output) -> Result<Vec<Document>, CodecError> {
     let (mut ranges, mut documents) = (None, Vec::new());
     for key in DOCUMENTS.into_iter().chain([CONSOLIDATED]) {
         let Some(text) = image.store.read(key, LONGEST)? else { continue };

@@ -28,7 +28,8 @@ pub(super) fn source_of(region: &Region, factors: &[u64], larger: &[u64]) -> Reg
 /// Returns the means of blocks of samples in native byte order; of integers, halves up.
 pub(super) fn means(
     kind: Kind,
-    (samples, source): (&[u8], &Region),
+    samples: &[u8],
+    source: &Region,
     target: &Region,
     factors: &[u64],
 ) -> Vec<u8> {
@@ -86,7 +87,7 @@ mod tests {
         let source = Region { start: vec![0, 0], shape: vec![3, 3] };
         let target = Region { start: vec![0, 0], shape: vec![2, 2] };
         let samples: [i16; 9] = [1, 2, -1, 3, 4, -2, 10, 11, 7];
-        let means = means(Kind::Signed16, (bytemuck::cast_slice(&samples), &source), &target, &[2, 2]);
+        let means = means(Kind::Signed16, bytemuck::cast_slice(&samples), &source, &target, &[2, 2]);
         // 10 / 4, -3 / 2, 21 / 2, 7.
         assert_eq!(means, bytemuck::cast_slice::<i16, u8>(&[3, -1, 11, 7]));
     }

@@ -72,7 +72,7 @@ pub(super) fn numbers_of_key(key: &str) -> Option<Vec<u64>> {
 /// Copies the samples in the intersection of two boxes from one buffer to the other.
 ///
 /// They have `bytes` bytes each.
-pub(super) fn copy((from, source): (&[u8], &Region), (to, target): (&mut [u8], &Region), bytes: usize) {
+pub(super) fn copy(from: &[u8], source: &Region, to: &mut [u8], target: &Region, bytes: usize) {
     let common = source.common(target);
     let Some((&length, rows)) = common.shape.split_last().filter(|_| common.samples() > 0) else { return };
     let row = length as usize * bytes;
@@ -98,7 +98,7 @@ mod tests {
         let (source, target) = (region([1, 2, 3], [2, 3, 4]), region([2, 0, 5], [3, 4, 9]));
         let from: Vec<u8> = (1..=24).collect();
         let mut to = vec![0; 3 * 4 * 9];
-        copy((&from, &source), (&mut to, &target), 1);
+        copy(&from, &source, &mut to, &target, 1);
         for (number, &found) in (0..).zip(&to) {
             let place = numbers_of(number, &target.shape);
             let [z, y, x] = [0, 1, 2].map(|axis| place[axis] + target.start[axis]);

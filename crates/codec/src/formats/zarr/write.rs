@@ -107,7 +107,7 @@ impl Writer {
             let page = self.blocks.page(index).region;
             resize(&mut one, page.samples() as usize * sample)?;
             spill.read_exact_at(&mut one, self.place_in_spill(index))?;
-            copy((&one, &page), (&mut block, &region), sample);
+            copy(&one, &page, &mut block, &region, sample);
         }
         output.write(base, &region, &block)
     }
@@ -127,12 +127,12 @@ impl Writer {
             let [larger, smaller] = pair else { continue };
             let output = smaller.in_store(&to, folder.as_ref())?;
             let source = made.as_ref().unwrap_or(base);
-            reduce_all(image, (larger, source), (smaller, &output), cores)?;
+            reduce_all(image, larger, source, smaller, &output, cores)?;
             bytes += output.written();
             made = Some(output);
         }
         let smallest = image.levels.last().unwrap_or(image.base());
-        let shown = omero::documents(image, (smallest, made.as_ref().unwrap_or(base)))?;
+        let shown = omero::documents(image, smallest, made.as_ref().unwrap_or(base))?;
         let is_shown = |path: &str| shown.iter().any(|(key, _)| *key == path);
         bytes += copy_all(&*image.store, &*to, &|path| image.is_made_again(path) || is_shown(path))?;
         for (key, text) in &shown {
@@ -193,8 +193,10 @@ impl PageSink for Writer {
 /// Makes an array of the one before, chunk by chunk, with the help of idle cores.
 fn reduce_all(
     image: &Image,
-    (larger, from): (&Level, &Output),
-    (smaller, to): (&Level, &Output),
+    larger: &Level,
+    from: &Output,
+    smaller: &Level,
+    to: &Output,
     cores: &Cores,
 ) -> Result<(), CodecError> {
     let factors = image.factors(larger, smaller).unwrap_or_default();
@@ -206,7 +208,7 @@ fn reduce_all(
         || Ok(()),
         |made, numbers| {
             let region = Region::of_cell(&numbers, &smaller.chunk, &smaller.shape);
-            *made = reduce_one((larger, from), (smaller, to), &region, &factors);
+            *made = reduce_one(larger, from, smaller, to, &region, &factors);
         },
         |made| std::mem::replace(made, Ok(())),
     )
@@ -214,8 +216,10 @@ fn reduce_all(
 
 /// Makes a chunk of an array of the one before, unless an earlier process has.
 fn reduce_one(
-    (larger, from): (&Level, &Output),
-    (smaller, to): (&Level, &Output),
+    larger: &Level,
+    from: &Output,
+    smaller: &Level,
+    to: &Output,
     region: &Region,
     factors: &[u64],
 ) -> Result<(), CodecError> {
@@ -226,7 +230,7 @@ fn reduce_one(
     let mut samples = Vec::new();
     resize(&mut samples, source.samples() as usize * larger.kind.bytes())?;
     from.read(larger, &source, &mut samples)?;
-    to.write(smaller, region, &reduce::means(larger.kind, (&samples, &source), region, factors))
+    to.write(smaller, region, &reduce::means(larger.kind, &samples, &source, region, factors))
 }
 
 /// Returns the samples of a page.

@@ -18,16 +18,18 @@ use crate::{CodecError, Format, Limits, MemoryNeeds, Target};
 pub(super) fn with_all_limits(
     why: CodecError,
     format: Format,
-    (file, buffer, length): (&mut File, &mut Vec<u8>, u64),
+    file: &mut File,
+    buffer: &mut Vec<u8>,
+    length: u64,
     limits: &Limits,
     target: &Target,
 ) -> CodecError {
-    let told = limits_of_head(format, (buffer, length), limits, target)
+    let told = limits_of_head(format, buffer, length, limits, target)
         .or_else(|| {
             input::read_longer_head(file, buffer).ok()?;
-            limits_of_head(format, (buffer, length), limits, target)
+            limits_of_head(format, buffer, length, limits, target)
         })
-        .or_else(|| limits_of_frames(format, file, (buffer, length), limits, target));
+        .or_else(|| limits_of_frames(format, file, buffer, length, limits, target));
     match told {
         Some((Err(all), _)) => all,
         Some((Ok(()), needs)) => why.needing(needs),
@@ -41,7 +43,8 @@ type Told = (Result<(), CodecError>, Option<MemoryNeeds>);
 /// Returns the limits and needs by the head of a file of this length.
 fn limits_of_head(
     format: Format,
-    (head, length): (&[u8], u64),
+    head: &[u8],
+    length: u64,
     limits: &Limits,
     target: &Target,
 ) -> Option<Told> {
@@ -50,30 +53,31 @@ fn limits_of_head(
     // again if a device may decode it too.
     let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
     let source = format.open_whole(&mut ended, limits, target).ok()?;
-    limits_of((format, source), (length, unseen), limits, target)
+    limits_of(format, source, length, unseen, limits, target)
 }
 
 /// Returns the limits and needs by an animation's frames, unless the whole file is too long.
 fn limits_of_frames(
     format: Format,
     file: &File,
-    (head, length): (&[u8], u64),
+    head: &[u8],
+    length: u64,
     limits: &Limits,
     target: &Target,
 ) -> Option<Told> {
     input::check_length(length, limits).ok()?;
     // The longest frame is no longer than the file, and the metadata of a GIF are a part of it.
-    let lengths = (length, length);
+    let unseen = length;
     match format {
         Format::Gif => {
             let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
             let source = gif::Source::survey(all, head).ok()?;
-            limits_of((format, Box::new(source)), lengths, limits, target)
+            limits_of(format, Box::new(source), length, unseen, limits, target)
         }
         Format::Png => {
             let all = png::without_data(file, length).ok()??;
             let source = png::Source::open(&all).ok()?;
-            limits_of((format, Box::new(source)), lengths, limits, target)
+            limits_of(format, Box::new(source), length, unseen, limits, target)
         }
         _ => None,
     }
@@ -81,8 +85,10 @@ fn limits_of_frames(
 
 /// Returns the limits and needs of a picture, with `unseen` bytes more than its head shows.
 fn limits_of(
-    (format, source): (Format, Box<dyn Decode + '_>),
-    (length, unseen): (u64, u64),
+    format: Format,
+    source: Box<dyn Decode + '_>,
+    length: u64,
+    unseen: u64,
     limits: &Limits,
     target: &Target,
 ) -> Option<Told> {

@@ -52,7 +52,8 @@ impl<T: Default> Tool<T> {
         &mut self,
         with: &ToLevels<'_>,
         levels: &mut [u8],
-        (row, row_of_levels): (usize, usize),
+        row: usize,
+        row_of_levels: usize,
     ) -> Result<(), CodecError> {
         (self.hidden, self.hides) = (Hidden::default(), false);
         for (samples, levels) in self.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels)) {
@@ -135,7 +136,7 @@ impl Mapped {
             |tool, (band, (levels, behind))| {
                 tool.outcome = tool.read(rows, band * at_once, levels.len() / row_of_levels, row);
                 if tool.outcome.is_ok() {
-                    tool.outcome = tool.make_levels(&to_levels, levels, (row, row_of_levels));
+                    tool.outcome = tool.make_levels(&to_levels, levels, row, row_of_levels);
                     keep_behind(&tool.rows, form.pixel_bytes(), behind, behind_bytes);
                 }
             },

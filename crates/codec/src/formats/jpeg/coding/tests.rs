@@ -82,11 +82,11 @@ fn write_by_libjpeg(write: WriteByLibjpeg, frame: &Frame<'_>, samples: &[Vec<u8>
         }
     }
     let mut file = Vec::new();
-    write(&mut file, frame, (frame.space, &pixels)).unwrap();
+    write(&mut file, frame, frame.space, &pixels).unwrap();
     file
 }
 
-type WriteByLibjpeg = fn(&mut Vec<u8>, &Frame<'_>, (Space, &[u8])) -> Result<(), libjpeg::Fault>;
+type WriteByLibjpeg = fn(&mut Vec<u8>, &Frame<'_>, Space, &[u8]) -> Result<(), libjpeg::Fault>;
 
 fn planes<D>(samples: impl IntoIterator<Item = D>, sizes: &[PlaneSize]) -> Vec<Plane<D>> {
     samples.into_iter().zip(sizes).map(|(data, size)| size.plane(data)).collect()

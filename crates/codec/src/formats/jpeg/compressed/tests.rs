@@ -42,7 +42,7 @@ fn jpeg(
     };
     let samples: Vec<u8> = (0..samples).map(&mut sample).collect();
     let mut out = Vec::new();
-    libjpeg::write(&mut out, &frame, (space, &samples)).unwrap();
+    libjpeg::write(&mut out, &frame, space, &samples).unwrap();
     out
 }
 

@@ -96,9 +96,10 @@ impl Tables<'_> {
 pub(in crate::formats::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    pixels: (Space, &[u8]),
+    space: Space,
+    samples: &[u8],
 ) -> Result<(), Fault> {
-    write_prepared(out, frame, pixels, |_| ())
+    write_prepared(out, frame, space, samples, |_| ())
 }
 
 /// Encodes like [`write`], but in libjpeg's own progressive scans.
@@ -108,10 +109,11 @@ pub(in crate::formats::jpeg) fn write(
 pub(in crate::formats::jpeg) fn write_refined(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    pixels: (Space, &[u8]),
+    space: Space,
+    samples: &[u8],
 ) -> Result<(), Fault> {
     // SAFETY: `prepare` is called when everything that the scans depend on is set.
-    write_prepared(out, frame, pixels, |info| unsafe { mozjpeg_sys::jpeg_simple_progression(info) })
+    write_prepared(out, frame, space, samples, |info| unsafe { mozjpeg_sys::jpeg_simple_progression(info) })
 }
 
 /// Encodes packed pixels.
@@ -120,7 +122,8 @@ pub(in crate::formats::jpeg) fn write_refined(
 fn write_prepared(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    (space, samples): (Space, &[u8]),
+    space: Space,
+    samples: &[u8],
     prepare: impl FnOnce(&mut jpeg_compress_struct),
 ) -> Result<(), Fault> {
     out.clear();

@@ -131,7 +131,9 @@ impl Rereading {
     pub(super) fn new(
         outline: Vec<u8>,
         data: (u64, u32),
-        (bands, stored, form): (BandRows, Stored, Option<Box<Info<'static>>>),
+        bands: BandRows,
+        stored: Stored,
+        form: Option<Box<Info<'static>>>,
     ) -> Self {
         Self { outline, data, bands, stored, form, positions: Mutex::default() }
     }
@@ -144,7 +146,7 @@ impl Rereading {
         let mut positions = self.lock();
         let (mut at, mut position) = match positions.range(..=index).next_back() {
             Some((&at, position)) => (at, position.clone()),
-            None => (0, Position::first(self.data, self.stored.row)),
+            None => (0, Position::first(self.data.0, self.data.1, self.stored.row)),
         };
         while at < index {
             self.pass_over(&mut position, file, at)?;
@@ -154,7 +156,7 @@ impl Rereading {
         positions.remove(&index);
         match &self.form {
             None => position.read(file, self.stored, slot)?,
-            Some(form) => self.read_expanded(form, &mut position, (file, index), slot)?,
+            Some(form) => self.read_expanded(form, &mut position, file, index, slot)?,
         }
         if index + 1 < self.bands.count() {
             keep(&mut positions, index + 1, &position);
@@ -179,7 +181,8 @@ impl Rereading {
         &self,
         form: &Info<'static>,
         position: &mut Position,
-        (file, index): (&File, usize),
+        file: &File,
+        index: usize,
         slot: &mut [u8],
     ) -> Result<(), CodecError> {
         let (row, mut scratch) = (self.stored.row, self.scratch());
@@ -260,7 +263,7 @@ impl std::fmt::Debug for Position {
 
 impl Position {
     /// Returns the state where the first row begins.
-    fn first((at, length): (u64, u32), row: usize) -> Self {
+    fn first(at: u64, length: u32, row: usize) -> Self {
         let data = Data { at, left: length, is_over: false, checksum: Data::begun() };
         Self { inflater: Box::default(), window: Vec::new(), above: vec![0; row], data }
     }
@@ -271,7 +274,7 @@ impl Position {
             | inflate_flags::TINFL_FLAG_IGNORE_ADLER32
             | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
         let Self { inflater, window, above, data } = self;
-        let mut rows = Rows::new((stored.row, stored.step), above, window, slot);
+        let mut rows = Rows::new(stored.row, stored.step, above, window, slot);
         let mut input = vec![0; INPUT];
         let mut ready = 0..0;
         while !rows.are_complete() {

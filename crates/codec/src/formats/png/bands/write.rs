@@ -122,7 +122,8 @@ impl Writer {
     fn meet(
         &self,
         index: usize,
-        (division, rows): (Division, &[u8]),
+        division: Division,
+        rows: &[u8],
         are_above: bool,
         coder: Coder<'_>,
     ) -> Result<(), CodecError> {
@@ -165,11 +166,11 @@ impl PageSink for Writer {
         let at = |row: usize| (row - all.start) * division.row;
         self.add(2 * index, &Rows::new(division, all.start, pixels), alone.clone(), coder)?;
         if index > 0 {
-            self.meet(index, (division, &pixels[..at(alone.start)]), false, coder)?;
+            self.meet(index, division, &pixels[..at(alone.start)], false, coder)?;
         }
         if all.end < division.height {
             let first = alone.end.saturating_sub(division.above());
-            self.meet(index + 1, (division, &pixels[at(first)..]), true, coder)?;
+            self.meet(index + 1, division, &pixels[at(first)..], true, coder)?;
         }
         Ok(self.lock().settle(out, spill)?)
     }

@@ -31,7 +31,8 @@ impl Channels {
     pub(crate) fn of(
         directory: &Directory,
         samples: usize,
-        (colours, colour_samples): (Colours, usize),
+        colours: Colours,
+        colour_samples: usize,
         method: Method,
     ) -> Result<Self, CodecError> {
         let kinds = directory.numbers(tags::EXTRA_SAMPLES).into_iter().flat_map(Numbers::iter);
@@ -80,7 +81,7 @@ fn check_interleaved(channels: usize, method: Method) -> Result<(), CodecError> 
 /// Puts the samples of one channel, of `bytes` bytes each, into a row.
 ///
 /// A pixel has `stride` samples, with the wanted one at `channel`.
-pub(crate) fn pick(row: &mut [u8], pixels: &[u8], (channel, stride): (usize, usize), bytes: usize) {
+pub(crate) fn pick(row: &mut [u8], pixels: &[u8], channel: usize, stride: usize, bytes: usize) {
     match bytes {
         1 => pick_samples(row.as_chunks_mut::<1>().0, pixels, channel, stride),
         2 => pick_samples(row.as_chunks_mut::<2>().0, pixels, channel, stride),
@@ -96,7 +97,7 @@ fn pick_samples<const BYTES: usize>(row: &mut [[u8; BYTES]], pixels: &[u8], chan
 }
 
 /// Puts the samples of one channel between those of others, as [`pick`] takes them.
-pub(crate) fn put(pixels: &mut [u8], samples: &[u8], (channel, stride): (usize, usize), bytes: usize) {
+pub(crate) fn put(pixels: &mut [u8], samples: &[u8], channel: usize, stride: usize, bytes: usize) {
     match bytes {
         1 => put_samples(pixels, samples.as_chunks::<1>().0, channel, stride),
         2 => put_samples(pixels, samples.as_chunks::<2>().0, channel, stride),
@@ -129,11 +130,11 @@ mod tests {
                 let mut again = vec![0; pixels.len()];
                 for channel in 0..stride {
                     let mut row = vec![0; 11 * bytes];
-                    pick(&mut row, &pixels, (channel, stride), bytes);
+                    pick(&mut row, &pixels, channel, stride, bytes);
                     let expected =
                         pixels.chunks(stride * bytes).map(|pixel| &pixel[channel * bytes..][..bytes]);
                     assert!(row == expected.collect::<Vec<_>>().concat(), "{channel} of {stride}");
-                    put(&mut again, &row, (channel, stride), bytes);
+                    put(&mut again, &row, channel, stride, bytes);
                 }
                 assert!(again == pixels, "{stride} channels of {bytes} bytes");
             }

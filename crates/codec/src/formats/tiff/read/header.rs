@@ -102,11 +102,11 @@ impl Header {
         };
         let channels = match planes {
             Some(_) if colours.are_of_light() => Channels::of_planes(samples)?,
-            _ => Channels::of(directory, samples, (colours, colour_samples), method)?,
+            _ => Channels::of(directory, samples, colours, colour_samples, method)?,
         };
-        refuse_depths((bits, samples), method, directory)?;
+        refuse_depths(bits, samples, method, directory)?;
         let samples = if channels == Channels::ONE { samples } else { 1 };
-        let (alpha, others, before_alpha) = behind(directory, samples, (colours, colour_samples))?;
+        let (alpha, others, before_alpha) = behind(directory, samples, colours, colour_samples)?;
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
             refuse_kinds(method, colours, before_alpha)?;
@@ -118,7 +118,7 @@ impl Header {
             return Err(unsupported("a YCbCr TIFF of JPEG in separate planes"));
         }
         let subsampling = match colours {
-            Colours::YCbCr => subsampling(directory, (bits, samples), planar, predictor)?,
+            Colours::YCbCr => subsampling(directory, bits, samples, planar, predictor)?,
             _ => (1, 1),
         };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };

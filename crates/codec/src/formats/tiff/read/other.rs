@@ -36,7 +36,9 @@ pub(crate) fn take_out(
 /// Pixels have `pixel` samples of `bytes` bytes.
 pub(crate) fn move_alpha(
     slot: &mut [u8],
-    (pixel, colours, before_alpha): (usize, usize, usize),
+    pixel: usize,
+    colours: usize,
+    before_alpha: usize,
     bytes: usize,
     back: bool,
 ) {

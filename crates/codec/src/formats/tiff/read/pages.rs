@@ -186,8 +186,10 @@ pub(crate) fn check_count(pages: u64) -> Result<(), CodecError> {
 pub(crate) fn beside(
     bytes: &mut Reader<'_>,
     form: Form,
-    (place, directory): (u64, &Directory),
-    (is_slide, has_untold): (bool, bool),
+    place: u64,
+    directory: &Directory,
+    is_slide: bool,
+    has_untold: bool,
 ) -> Result<Beside, CodecError> {
     let mut beside = Beside::default();
     let places = directory.numbers(tags::SUB_IFDS);

@@ -397,7 +397,7 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
         let first = left * header.part.0 as usize;
         if header.is_interleaved() {
             let (bytes, stride) = (header.placed_bytes(), header.channels.stride());
-            pick(&mut target[first * bytes..], &unpacked(samples, header), (header.channel, stride), bytes);
+            pick(&mut target[first * bytes..], &unpacked(samples, header), header.channel, stride, bytes);
         } else if header.planar {
             interleave(target, &unpacked(samples, header), header, plane, first);
         } else {

@@ -64,7 +64,8 @@ pub(crate) fn refuse_kinds(method: Method, colours: Colours, before_alpha: usize
 
 /// Refuses depths that cannot be decoded correctly in combination with other properties.
 pub(crate) fn refuse_depths(
-    (bits, samples): (u32, usize),
+    bits: u32,
+    samples: usize,
     method: Method,
     directory: &Directory,
 ) -> Result<(), CodecError> {

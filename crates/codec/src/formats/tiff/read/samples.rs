@@ -176,7 +176,8 @@ pub(crate) fn is_palette_of_one_colour(directory: &Directory) -> bool {
 pub(crate) fn behind(
     directory: &Directory,
     samples: usize,
-    (colours, colour_samples): (Colours, usize),
+    colours: Colours,
+    colour_samples: usize,
 ) -> Result<(Option<Alpha>, usize, usize), CodecError> {
     let count =
         samples.checked_sub(colour_samples).ok_or_else(|| malformed("it has fewer samples than colours"))?;
@@ -206,7 +207,8 @@ pub(crate) fn behind(
 /// Returns how many pixels across and down share their differences in a YCbCr picture.
 pub(crate) fn subsampling(
     directory: &Directory,
-    (bits, samples): (u32, usize),
+    bits: u32,
+    samples: usize,
     planar: bool,
     predictor: Predictor,
 ) -> Result<(u32, u32), CodecError> {

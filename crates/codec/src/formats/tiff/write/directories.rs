@@ -123,7 +123,8 @@ pub(crate) fn finish<'p>(
     pages: impl ExactSizeIterator<Item = Cow<'p, Written>> + Clone,
     &PixelsAt { room, end, joined }: &PixelsAt,
     big: bool,
-    (out, start): (&File, u64),
+    out: &File,
+    start: u64,
 ) -> io::Result<u64> {
     let bytes_of = |big| pages.clone().map(|page| Directories::new(&page).bytes(big)).sum::<u64>();
     let (behind, small) = (end.next_multiple_of(2), bytes_of(false));

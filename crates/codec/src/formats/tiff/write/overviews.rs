@@ -86,7 +86,7 @@ impl Maker {
     /// Adds rows of the picture. Returns the pieces that are complete.
     fn add(&mut self, rows: &[u8]) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        add_to(&mut self.stages, (rows, self.row), &mut pieces);
+        add_to(&mut self.stages, rows, self.row, &mut pieces);
         pieces
     }
 
@@ -95,7 +95,7 @@ impl Maker {
         let mut pieces = Vec::new();
         if let Some((largest, smaller)) = self.stages.split_first_mut() {
             largest.keep(made, &mut pieces);
-            add_to(smaller, (made, largest.raster.row()), &mut pieces);
+            add_to(smaller, made, largest.raster.row(), &mut pieces);
         }
         pieces
     }
@@ -104,12 +104,12 @@ impl Maker {
 /// Has stages, the largest first, make rows from those of the next larger version.
 ///
 /// These have `row` bytes each.
-fn add_to(stages: &mut [Stage], (rows, row): (&[u8], usize), pieces: &mut Vec<Piece>) {
+fn add_to(stages: &mut [Stage], rows: &[u8], row: usize, pieces: &mut Vec<Piece>) {
     let Some((stage, smaller)) = stages.split_first_mut() else { return };
     let mut made = Vec::new();
     rows.chunks_exact(row).for_each(|row| stage.boxes.add(row, &mut made));
     stage.keep(&made, pieces);
-    add_to(smaller, (&made, stage.raster.row()), pieces);
+    add_to(smaller, &made, stage.raster.row(), pieces);
 }
 
 impl Stage {
@@ -219,7 +219,8 @@ impl OfBands {
         pyramid: &Pyramid,
         samples: &Samples<'_>,
         help: Help<'_>,
-        (spill, put): (&File, &mut Put<'_>),
+        spill: &File,
+        put: &mut Put<'_>,
     ) -> Result<(), CodecError> {
         let raster = Raster { height: self.height, ..*samples.raster() };
         let pixels = samples.pixels_of_means(pyramid.are_labels);

@@ -60,7 +60,7 @@ pub(crate) fn encode(
     };
     let pages = [samples.written(decoded, strips).with_masks(masks).with_overviews(overviews)];
     let pixels = PixelsAt { room: room.unwrap_or(0), end, joined: false };
-    let length = directories::finish(pages.iter().map(Cow::Borrowed), &pixels, big, (out, start))?;
+    let length = directories::finish(pages.iter().map(Cow::Borrowed), &pixels, big, out, start)?;
     out.seek(SeekFrom::End(0))?;
     Ok(length)
 }

@@ -144,13 +144,14 @@ impl Writer {
         decoded: &Decoded,
         samples: &Samples<'_>,
         help: Help<'_>,
-        (out, spill): (&File, &File),
+        out: &File,
+        spill: &File,
     ) -> Result<Option<u64>, CodecError> {
         let pyramid = samples.pyramid();
         let of_bands = self.of_bands.get(index / self.each);
         if let Some(of_bands) = of_bands.filter(|_| !pyramid.overviews.is_empty()) {
             let band = index % self.each;
-            of_bands.add(band, pyramid, samples, help, (spill, &mut |bytes| self.put(spill, bytes)))?;
+            of_bands.add(band, pyramid, samples, help, spill, &mut |bytes| self.put(spill, bytes))?;
         }
         let place = {
             let state = self.lock();
@@ -203,7 +204,7 @@ impl Writer {
             let pages: Vec<_> = pages.into_iter().flatten().collect();
             let written = pages[..if self.joined { 1 } else { pages.len() }].iter().map(Page::written);
             self.write_outside(written.clone(), end, out)?;
-            return Ok(directories::finish(written, &pixels(end), self.big, (out, 0))?);
+            return Ok(directories::finish(written, &pixels(end), self.big, out, 0)?);
         }
         let mut pages: Vec<_> = pages.into_iter().flatten().map(Page::into_written).collect();
         if !self.of_bands.is_empty() {
@@ -214,7 +215,7 @@ impl Writer {
                 let masks = whole.pyramid.write_masks(&mut |bytes| write_at(out, bytes, &mut end))?;
                 *whole = whole.clone().with_masks(masks);
                 let strips = of_bands.take(&whole.pyramid);
-                end = whole.place_overviews(strips, (self.are_last, end), &mut |from, to, length| {
+                end = whole.place_overviews(strips, self.are_last, end, &mut |from, to, length| {
                     copy(spill, from, out, to, length)
                 })?;
             }
@@ -229,7 +230,7 @@ impl Writer {
             }
         }
         self.write_outside(pages.iter().map(Cow::Borrowed), end, out)?;
-        Ok(directories::finish(pages.iter().map(Cow::Borrowed), &pixels(end), self.big, (out, 0))?)
+        Ok(directories::finish(pages.iter().map(Cow::Borrowed), &pixels(end), self.big, out, 0)?)
     }
 
     /// Writes the metadata outside of directories; these follow the pixels.
@@ -282,7 +283,7 @@ impl PageSink for Writer {
         let samples = Samples::new(decoded, slot);
         let interleaved = self.channels.stride();
         if interleaved == 1 {
-            return self.write_page(index, decoded, &samples, help, (out, spill));
+            return self.write_page(index, decoded, &samples, help, out, spill);
         }
         let start = self.lock().take_of_spill(samples.plain_bytes());
         let mut at = start;
@@ -292,7 +293,7 @@ impl PageSink for Writer {
             return Ok(None);
         };
         let whole = samples.interleaved(Interleaved { spill, starts: &starts });
-        self.write_page(page, decoded, &whole, help, (out, spill))
+        self.write_page(page, decoded, &whole, help, out, spill)
     }
 }
 

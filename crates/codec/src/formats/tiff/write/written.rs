@@ -178,7 +178,8 @@ impl Written {
     pub(crate) fn place_overviews(
         &mut self,
         strips: Vec<Strips>,
-        (are_first, mut to): (bool, u64),
+        are_first: bool,
+        mut to: u64,
         copy: &mut Copy<'_>,
     ) -> io::Result<u64> {
         let pyramid = &self.pyramid;
