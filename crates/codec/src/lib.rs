@@ -32,8 +32,8 @@
 //! memory is taken for pixels; [`Opened::decode`] puts the pixels at the front of a buffer (a
 //! slot); [`encode`] writes the contents of the slot. Whatever else a format has to carry along (a
 //! JPEG's chroma) stays private to [`Decoded`]. A device that converts byte orders itself gets them
-//! as they are in the file ([`Opened::keep_byte_orders`]), and one that does all work on a JPEG gets
-//! the file ([`Opened::pass_on`]). [`Cores`] has idle cores help with one large picture.
+//! as they are in the file ([`Opened::keep_byte_orders`]), and one that does all work on a JPEG
+//! gets the file ([`Opened::pass_on`]). [`Cores`] has idle cores help with one large picture.
 //!
 //! Samples that are not levels (signed integers, integers of more than 16 bits, floats) become
 //! levels in the slot, and samples again in the output.

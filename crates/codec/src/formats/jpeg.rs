@@ -6,8 +6,9 @@
 //! which are equalized. Cb and Cr are not decoded at all: their quantized coefficients are kept for
 //! the encoder, and if the source's quantization tables are kept too, they are written back without
 //! loss. Where hues are to stay, Cb and Cr follow the new luma, and unchanged blocks are passed on
-//! as they are. (Where only libjpeg can read the picture, they are planes of samples.) There is no conversion to RGB and no resampling. Progressive stays progressive, and
-//! restart intervals, density and application data are kept.
+//! as they are. (Where only libjpeg can read the picture, they are planes of samples.) There is no
+//! conversion to RGB and no resampling. Progressive stays progressive, and restart intervals,
+//! density and application data are kept.
 //!
 //! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files
 //! become RGB. Files with several views are refused. Previews, gain maps and other data after the
