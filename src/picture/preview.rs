@@ -80,7 +80,7 @@ impl Preview {
         let (layout, slot_bytes) = (opened.layout(), opened.slot_bytes());
         let counts_bytes = count::length(&layout) * size_of::<u64>();
         let needed =
-            slot_bytes as u64 + opened.heap_bytes() + opened.workspace().beside + counts_bytes as u64;
+            slot_bytes as u64 + opened.heap_bytes() + opened.workspace().additional + counts_bytes as u64;
         budget.hold(needed).map_err(|_| PreviewError::Memory)?;
         // Words, to align samples of 16 bits.
         let mut words = vec![0_u64; slot_bytes.div_ceil(size_of::<u64>())];

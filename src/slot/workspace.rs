@@ -30,12 +30,12 @@ impl Slot {
     /// kept until it is dropped; the additional needs are taken aside too. It is empty if there is
     /// no room for that now, or no memory.
     pub fn workspace(&mut self, needs: WorkspaceNeeds) -> Workspace {
-        let WorkspaceNeeds { bytes, beside } = needs;
+        let WorkspaceNeeds { bytes, additional } = needs;
         let mut workspace = Workspace { memory: None, aside: bytes, pool: Arc::clone(&self.pool) };
         let mut state = self.pool.lock();
-        if bytes > 0 && beside <= state.memory_left {
-            state.memory_left -= beside;
-            self.aside += beside;
+        if bytes > 0 && additional <= state.memory_left {
+            state.memory_left -= additional;
+            self.aside += additional;
             let used = state.take_workspace(bytes);
             drop(state);
             let bytes = bytes as usize;
@@ -106,7 +106,7 @@ mod tests {
         pool.join_cpu(1);
         let use_workspace = |bytes: u64| {
             let mut slot = pool.take(STEP, bytes, 0, &Attempts::default()).unwrap();
-            let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
+            let mut workspace = slot.workspace(WorkspaceNeeds { bytes, additional: 0 });
             assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
             workspace.as_mut().fill(7);
             let (counted, _) = pool.memory();
@@ -135,9 +135,9 @@ mod tests {
         let pool = Arc::new(SlotPool::new(4 * STEP));
         pool.join_cpu(2);
         let mut slot = pool.take(2 * STEP, 2 * STEP, 0, &Attempts::default()).unwrap();
-        let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
+        let none = slot.workspace(WorkspaceNeeds { bytes: STEP, additional: 1 }).as_mut().len();
         assert_eq!(none, 0, "there is no room for what it needs besides");
-        let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
+        let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, additional: 0 });
         assert_eq!(pool.memory().0, 4 * STEP);
         drop(workspace);
         assert!(pool.lock().workspaces.is_empty(), "there is no room to count it for itself");
@@ -145,7 +145,7 @@ mod tests {
         let pool = Arc::new(SlotPool::new(6 * STEP));
         pool.join_cpu(1);
         let mut slot = pool.take(STEP, STEP, 0, &Attempts::default()).unwrap();
-        let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
+        let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, additional: STEP });
         let bytes_of_slot = slot.bytes().len() as u64;
         assert_eq!(pool.memory().0, bytes_of_slot + 2 * STEP);
         drop(workspace);

@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_raised_to_a_size_that_people_write_and_that_is_enough() {
-        for (enough, told) in [
+        for (enough, expected) in [
             (6_000_017, "--max-bytes 6000017"),
             ((1 << 30) - 1, "--max-bytes 1073741823"),
             (1 << 30, "--max-bytes 1GiB"),
@@ -304,7 +304,7 @@ mod tests {
             (3_714_122_880, "--max-bytes 3.5GiB"),
             (u64::MAX, "--max-bytes 17179869184GiB"),
         ] {
-            assert_eq!(Limit::of_bytes(1, Some(enough)).raised(), told);
+            assert_eq!(Limit::of_bytes(1, Some(enough)).raised(), expected);
         }
         assert_eq!(Limit::of_pixels(1, 3_714_122_880).raised(), "--max-pixels 3714122880");
     }

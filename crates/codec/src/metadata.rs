@@ -107,8 +107,8 @@ impl Metadata {
         const ORIENTATION: u16 = 274;
         let exif = self.exif.as_deref().unwrap_or_default();
         let (Some((form, offset)), mut bytes) = (ifd::header(exif), exif) else { return 1 };
-        let told = ifd::glance(&mut bytes, form, offset, [ORIENTATION]).ok();
-        let number = told.and_then(|([number], _)| number);
+        let found = ifd::glance(&mut bytes, form, offset, [ORIENTATION]).ok();
+        let number = found.and_then(|([number], _)| number);
         number.filter(|number| (1..=8).contains(number)).map_or(1, |number| number as u8)
     }
 

@@ -484,7 +484,7 @@ impl Decode for Source<'_> {
         match self.markers.progressive {
             true => WorkspaceNeeds {
                 bytes: coding::workspace_bytes(sizes),
-                beside: self.collected_bytes(self.wanted()) + self.rgb_bytes(),
+                additional: self.collected_bytes(self.wanted()) + self.rgb_bytes(),
             },
             false => WorkspaceNeeds::default(),
         }

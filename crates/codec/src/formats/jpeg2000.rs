@@ -38,8 +38,8 @@ const ALONE: RangeInclusive<u8> = 0x30..=0x3f;
 const CAP: [u8; 2] = *b"\xff\x50";
 
 /// Bytes that decoding takes for each sample of a usual picture, and in addition.
-const A_SAMPLE: u64 = 24;
-const BESIDE: u64 = 4 << 20;
+const BYTES_PER_SAMPLE: u64 = 24;
+const FIXED_BYTES: u64 = 4 << 20;
 
 /// The most bytes after the last packet that are tried to be left out.
 const MAX_PADDING: u32 = 64;
@@ -154,7 +154,7 @@ fn block_coder(codestream: &[u8]) -> BlockCoder {
 
 /// Returns the most bytes that [`decode`] takes, in addition to its stream and the samples.
 pub(crate) fn most_bytes(samples: u64) -> u64 {
-    samples.saturating_mul(A_SAMPLE).saturating_add(BESIDE)
+    samples.saturating_mul(BYTES_PER_SAMPLE).saturating_add(FIXED_BYTES)
 }
 
 /// Takes over the samples that were decoded.

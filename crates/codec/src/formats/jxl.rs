@@ -32,10 +32,10 @@ use equalize::{Depth, Layout, Pixel};
 const CHUNK: usize = 64 << 10;
 
 /// Bytes of heap that the decoder may take in addition to those for its samples.
-const BESIDE: u64 = 32 << 20;
+const FIXED_BYTES: u64 = 32 << 20;
 
 /// Bytes that the decoder may take for each sample: floats, before and after its filters.
-const A_SAMPLE: u64 = 20;
+const BYTES_PER_SAMPLE: u64 = 20;
 
 /// The number of copies of a profile that the decoder keeps.
 const PROFILES: u64 = 2;
@@ -62,7 +62,7 @@ struct Source {
 
 /// Reads the headers; `bytes` is the whole file.
 pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, CodecError> {
-    let tracker = AllocTracker::with_limit(BESIDE as usize);
+    let tracker = AllocTracker::with_limit(FIXED_BYTES as usize);
     let boxes = Boxes::of(bytes)?;
     let without_preview = WithoutPreview::of(&boxes.codestream, &tracker)?;
     let all = without_preview.as_ref().map(|without| without.pieces(&boxes.codestream));
@@ -73,7 +73,7 @@ pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, Cod
     // Checked before the decoder takes memory in proportion to the picture.
     limits.check(&layout, layout.bytes(), || Some(MemoryNeeds::of_pixels(layout)))?;
     let samples = samples_bytes(&layout, others);
-    tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
+    tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - FIXED_BYTES as usize));
     for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
         image.feed_bytes(chunk).map_err(malformed)?;
     }
@@ -114,7 +114,7 @@ impl Describe for Source {
     fn heap_bytes(&self) -> u64 {
         let profiles = self.image.original_icc().map_or(0, |icc| PROFILES * icc.len() as u64);
         samples_bytes(&self.layout, self.others)
-            .saturating_add(BESIDE)
+            .saturating_add(FIXED_BYTES)
             .saturating_add(self.kept_bytes)
             .saturating_add(profiles)
     }
@@ -251,7 +251,7 @@ fn layout(image: &JxlImage) -> Result<(Layout, usize), CodecError> {
 fn samples_bytes(layout: &Layout, others: usize) -> u64 {
     // Gray is decoded as three channels too.
     let channels = (3 + usize::from(layout.pixel.has_alpha()) + others) as u64;
-    layout.pixels().saturating_mul(channels * A_SAMPLE)
+    layout.pixels().saturating_mul(channels * BYTES_PER_SAMPLE)
 }
 
 /// Returns the metadata. The profile is that of the pixels, unless they are sRGB.

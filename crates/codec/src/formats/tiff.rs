@@ -59,7 +59,7 @@ pub(crate) use open::open;
 use outside::Outside;
 use pyramid::Pyramid;
 use read::header::Header;
-use read::pages::{Beside, Company, Pictures};
+use read::pages::{Companions, Dropped, Pictures};
 use read::parts::Parts;
 use read::samples::Colours;
 use read::values::FirstPage;
@@ -201,7 +201,7 @@ pub(super) struct Source<'a> {
     /// The smaller versions that may be made again.
     pyramid: Pyramid,
     /// Pages that accompany the picture and are left out in any case.
-    company: Company,
+    dropped: Dropped,
     /// The pages, if this is the first of several.
     stack: Option<Stack>,
     /// The bands, if this is the first of several.
@@ -256,10 +256,10 @@ impl<'a> Source<'a> {
         let at = pictures.places[0];
         let mut first_page =
             place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
-        first_page.has_untold |= pictures.has_untold;
-        let (is_slide, has_untold) = (read::slide::is_one(&directory), first_page.has_untold);
-        let beside = read::pages::beside(&mut file, form, at, &directory, is_slide, has_untold)?;
-        pictures.company.labels |= beside.has_labels;
+        first_page.has_unmarked |= pictures.has_unmarked;
+        let (is_slide, has_unmarked) = (read::slide::is_one(&directory), first_page.has_unmarked);
+        let companions = read::pages::companions(&mut file, form, at, &directory, is_slide, has_unmarked)?;
+        pictures.dropped.labels |= companions.has_labels;
         let outside = match &place {
             Some(_) => None,
             None => Outside::read(&mut file, form, &directory, &pictures.places, budget)?,
@@ -269,7 +269,7 @@ impl<'a> Source<'a> {
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         let is_only = place.is_none() && pictures.places.len() == 1;
         read::parts::check(&header, if is_only { Bytes::length(&file) as u64 } else { 0 }, limits)?;
-        let mut company = pictures.company;
+        let mut dropped = pictures.dropped;
         let mut stack = match &place {
             Some(place) => {
                 place.check(&header)?;
@@ -281,13 +281,13 @@ impl<'a> Source<'a> {
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
             stack.as_ref().is_some_and(Stack::is_joined) || place.as_ref().is_some_and(Place::is_joined);
-        let nothing = Beside::default();
-        let kept = if is_joined { &nothing } else { &beside };
+        let nothing = Companions::default();
+        let kept = if is_joined { &nothing } else { &companions };
         let (pyramid, misfits) =
             Pyramid::find(&mut file, at, &directory, &header, &first_page, kept, keeps_overviews)?;
-        company.labels |= misfits.labels;
-        company.masks |= misfits.masks || is_joined && !beside.masks.is_empty();
-        company.smaller |= misfits.smaller || is_joined && !beside.smaller.is_empty();
+        dropped.labels |= misfits.labels;
+        dropped.masks |= misfits.masks || is_joined && !companions.masks.is_empty();
+        dropped.smaller |= misfits.smaller || is_joined && !companions.smaller.is_empty();
         stack.iter_mut().for_each(|stack| stack.keep_behind(pyramid.room));
         let alone = [at];
         let directories = match &stack {
@@ -324,7 +324,7 @@ impl<'a> Source<'a> {
             may_be_inflated,
             tool_bytes,
             pyramid,
-            company,
+            dropped,
             stack,
             bands,
             has_outside: first_page.has_outside,
@@ -439,7 +439,7 @@ impl Decode for Source<'_> {
             (ome.is_some(), ome.is_some_and(describe::arrangement::has_several_files));
         let has_ome_elsewhere = ome.is_some_and(describe::arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
-        let Company { smaller: had_smaller, masks: had_masks, labels: had_labels, beyond } = self.company;
+        let Dropped { smaller: had_smaller, masks: had_masks, labels: had_labels, beyond } = self.dropped;
         let had_masks = had_masks || to != Format::Tiff && !self.pyramid.masks.is_empty();
         let lost_outside = self.has_outside && (leaves || !self.keeps_outside);
         let keep = |directory| {

@@ -252,17 +252,17 @@ mod tests {
         let mut file = File::open(folder.path()).unwrap();
         let limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 20 };
         let error = open(&mut file, &mut Vec::new(), &limits, &Target::AS_STORED).unwrap_err();
-        let told = match cfg!(feature = "zarr") {
+        let expected = match cfg!(feature = "zarr") {
             true => CodecError::NotAPicture.to_string(),
             false => "OME-Zarr is left out of this build; build histeqd with --features zarr".to_owned(),
         };
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]
     fn a_format_that_is_left_out_is_refused_by_its_name_and_that_of_its_feature() {
         let dicom = [&[0; 128][..], b"DICM"].concat();
-        for (content, is_built, told) in [
+        for (content, is_built, expected) in [
             (
                 &dicom[..],
                 cfg!(feature = "dicom"),
@@ -281,7 +281,7 @@ mod tests {
         ] {
             let error = refusal(content);
             assert_eq!(matches!(error, CodecError::LeftOut { .. }), !is_built, "{error}");
-            assert_eq!(error.to_string() == told, !is_built, "{error}");
+            assert_eq!(error.to_string() == expected, !is_built, "{error}");
             assert_eq!(error.may_be_incomplete(), is_built, "{error}");
         }
     }

@@ -19,7 +19,7 @@ pub struct WorkspaceNeeds {
     pub bytes: u64,
     /// The most bytes that a decoder with the workspace needs beyond
     /// [`heap_bytes`](crate::Opened::heap_bytes).
-    pub beside: u64,
+    pub additional: u64,
 }
 
 /// The description of a picture's pixels in a slot, and the encoder's other needs.

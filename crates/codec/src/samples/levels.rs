@@ -48,7 +48,7 @@ impl Scale {
         layout: &Layout,
         fates: Option<&[Fate]>,
     ) -> Result<Self, CodecError> {
-        let of_file = stated.filter(|stated| tells_levels(stated, layout.depth));
+        let of_file = stated.filter(|stated| states_levels(stated, layout.depth));
         let (stated, levels) = match (count, of_file) {
             (LevelCount::Upper { .. }, _) if layout.depth == Depth::Eight => return Ok(Self::default()),
             (LevelCount::Upper { levels, shift }, _) => {
@@ -305,14 +305,14 @@ fn rescale_down(sample: u16, range: u16, top: u16) -> u16 {
 }
 
 /// Returns whether a file states fewer levels than there is room for.
-fn tells_levels(stated: &Stated, depth: Depth) -> bool {
+fn states_levels(stated: &Stated, depth: Depth) -> bool {
     usize::from(stated.top) + 1 < depth.levels()
 }
 
 /// Returns whether the number of levels is looked for in the samples.
 pub(crate) fn are_looked_for(count: LevelCount, stated: Option<Stated>, depth: Depth) -> bool {
-    let is_told = stated.is_some_and(|stated| tells_levels(&stated, depth));
-    count == LevelCount::Seen && depth == Depth::Sixteen && !is_told
+    let is_stated = stated.is_some_and(|stated| states_levels(&stated, depth));
+    count == LevelCount::Seen && depth == Depth::Sixteen && !is_stated
 }
 
 /// Returns the bits that are not 0 in all 16-bit samples of colours; `None` for samples of 8 bits.

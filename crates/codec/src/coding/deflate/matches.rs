@@ -138,7 +138,7 @@ struct Search<'d, 'f> {
     /// The cost of a literal.
     literal: u64,
     /// The number of bits in an eight-byte word that do not belong to a place's key.
-    beside_key: u32,
+    key_shift: u32,
     saved: u64,
 }
 
@@ -147,18 +147,18 @@ impl<'d, 'f> Search<'d, 'f> {
         // Keys of bytes that cost less than twice a match's codes are everywhere, and pay off
         // nowhere.
         let key = (2 * CODES).div_ceil(literal.max(1)).clamp(KEY.start, KEY.end - 1);
-        let beside_key = 64 - 8 * key as u32;
-        Self { finder, data, at: start, from: start, literal, beside_key, saved: 0 }
+        let key_shift = 64 - 8 * key as u32;
+        Self { finder, data, at: start, from: start, literal, key_shift, saved: 0 }
     }
 
     /// Searches up to `end`, or a bit further.
     fn until(&mut self, end: usize) {
         let (data, stop) = (self.data, end.min((self.data.len() + 1).saturating_sub(8)));
         while self.at < stop {
-            let here = word(data, self.at) << self.beside_key;
+            let here = word(data, self.at) << self.key_shift;
             let back = self.finder.replace(here, self.at);
             if back.wrapping_sub(1) < WINDOW.min(self.at)
-                && word(data, self.at - back) << self.beside_key == here
+                && word(data, self.at - back) << self.key_shift == here
                 && self.take(back, stop)
             {
                 continue;
@@ -186,7 +186,7 @@ impl<'d, 'f> Search<'d, 'f> {
         let inner = if length <= SHORT { self.at + 1 } else { end - 3 };
         (self.at, self.from) = (end, end);
         for at in inner..end.min(stop) {
-            self.finder.replace(word(self.data, at) << self.beside_key, at);
+            self.finder.replace(word(self.data, at) << self.key_shift, at);
         }
         true
     }

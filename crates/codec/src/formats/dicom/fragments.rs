@@ -54,8 +54,8 @@ impl Fragments {
             }
             if table.is_none() {
                 // A table of another length is ignored.
-                let told = if length == 4 * u64::from(frames) { length as usize } else { 0 };
-                let bytes = data.copy(at as usize, told).map_err(fault)?;
+                let stated = if length == 4 * u64::from(frames) { length as usize } else { 0 };
+                let bytes = data.copy(at as usize, stated).map_err(fault)?;
                 let words = bytes.as_chunks().0.iter();
                 table = Some(words.map(|word| encoding.u32(*word).into()).collect::<Vec<u64>>());
             } else {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::CodecError;
 use crate::formats::tiff::compression::method::Compression;
 use crate::formats::tiff::read::header::Header;
-use crate::formats::tiff::read::pages::{self, Beside, Companion, Smaller};
+use crate::formats::tiff::read::pages::{self, Companion, Companions, Smaller};
 use crate::formats::tiff::read::slide;
 use crate::formats::tiff::read::values::FirstPage;
 use crate::formats::tiff::strips::{Put, Raster, Shape, Strips};
@@ -91,7 +91,7 @@ impl Pyramid {
         directory: &Directory,
         header: &Header,
         first_page: &FirstPage,
-        Beside { smaller, masks, order, .. }: &Beside,
+        Companions { smaller, masks, order, .. }: &Companions,
         keeps_overviews: bool,
     ) -> Result<(Self, Misfits), CodecError> {
         let mut overviews = Vec::new();
@@ -103,7 +103,7 @@ impl Pyramid {
         let is_left_out =
             |version: &&Smaller| overviews.iter().all(|overview: &Overview| overview.place != version.place);
         for version in smaller.iter().filter(is_left_out) {
-            match (version.is_untold, version.may_be_label) {
+            match (version.lacks_subfile_type, version.may_be_label) {
                 (true, _) => return Err(slide::refused()),
                 (false, true) => misfits.labels = true,
                 (false, false) => misfits.smaller = true,
@@ -231,7 +231,7 @@ impl Overview {
             shape,
             compression: own.method.written(),
             is_below: version.is_below,
-            says_so: !version.is_untold,
+            says_so: !version.lacks_subfile_type,
             place: version.place,
             parts: own.all_parts(),
             kept: Arc::new(directory),

@@ -12,5 +12,5 @@ pub(crate) mod planes;
 pub(crate) mod refused;
 pub(crate) mod samples;
 pub(crate) mod slide;
-pub(crate) mod untold;
+pub(crate) mod unmarked;
 pub(crate) mod values;

@@ -138,12 +138,12 @@ impl Stack {
     ) -> Result<Option<Self>, CodecError> {
         let channels = header.channels;
         let are_pages = first_page.planes(directory, channels.count) == Some(Planes::Pages);
-        let told = if places.len() == 1 { told_pictures(directory, are_pages) } else { 1 };
-        if told > 1 && channels != Channels::ONE {
-            let what = format!("a TIFF of {told} pictures of {} channels in one page", channels.count);
+        let stated = if places.len() == 1 { stated_pictures(directory, are_pages) } else { 1 };
+        if stated > 1 && channels != Channels::ONE {
+            let what = format!("a TIFF of {stated} pictures of {} channels in one page", channels.count);
             return Err(CodecError::unsupported(what, EACH_CHANNEL));
         }
-        let joined = if told > 1 { joined_pages(file, header, directory, places[0], told)? } else { 1 };
+        let joined = if stated > 1 { joined_pages(file, header, directory, places[0], stated)? } else { 1 };
         if joined > 1 {
             let start =
                 directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
@@ -236,9 +236,10 @@ impl PageSource for Stack {
         let count = self.samples;
         let pages = (0..self.count()).map(|page| Some((self.order.coordinates(page / count)?, page % count)));
         let pages: Vec<_> = pages.collect::<Option<_>>().ok_or(NoVolumes::Untold)?;
-        let volumes = Volumes::new(pages.iter().map(|(told, channel)| ((told.volume, channel), told.slice)))?;
-        let is_at_place = |(page, (told, _)): (usize, &(Coordinates, usize))| {
-            volumes.slice(page).index as u64 == told.slice
+        let volumes =
+            Volumes::new(pages.iter().map(|(stated, channel)| ((stated.volume, channel), stated.slice)))?;
+        let is_at_place = |(page, (stated, _)): (usize, &(Coordinates, usize))| {
+            volumes.slice(page).index as u64 == stated.slice
         };
         if pages.iter().enumerate().all(is_at_place) { Ok(volumes) } else { Err(NoVolumes::Incomplete) }
     }
@@ -259,13 +260,13 @@ impl PageSource for Stack {
 
 /// Returns the number of pages of a joined stack; 1 if the pixels cannot lie that way.
 ///
-/// `told` is the number in the description.
+/// `stated` is the number in the description.
 fn joined_pages(
     file: &Reader<'_>,
     header: &Header,
     directory: &Directory,
     at: u64,
-    told: u64,
+    stated: u64,
 ) -> Result<u64, CodecError> {
     let parts = Parts::new(file, header, directory)?;
     let bytes = page_bytes(header);
@@ -273,9 +274,9 @@ fn joined_pages(
         return Ok(1);
     }
     let room = file.file_bytes().saturating_sub(parts.start()) / bytes.max(1);
-    if room >= told {
-        pages::check_count(told)?;
-        return Ok(told);
+    if room >= stated {
+        pages::check_count(stated)?;
+        return Ok(stated);
     }
     // A program that takes a page out of a stack may keep its description, but not the place of its
     // directory.
@@ -283,7 +284,7 @@ fn joined_pages(
         return Ok(1);
     }
     Err(malformed(format!(
-        "its description states {told} pictures, but the file has room for {room}; it may be truncated"
+        "its description states {stated} pictures, but the file has room for {room}; it may be truncated"
     )))
 }
 
@@ -308,20 +309,20 @@ fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
 ///
 /// ImageJ and tifffile store large stacks that way. `are_pages` says that the samples of a pixel
 /// are of several pictures.
-fn told_pictures(directory: &Directory, are_pages: bool) -> u64 {
+fn stated_pictures(directory: &Directory, are_pages: bool) -> u64 {
     let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
-    let told = imagej::images(description).map(|images| {
+    let stated = imagej::images(description).map(|images| {
         let samples = directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1).max(1);
         let are_counted = are_pages || imagej::counts_samples(description, samples);
         if are_counted { images / samples } else { images }
     });
-    let told = told.or_else(|| {
+    let stated = stated.or_else(|| {
         let series = arrangement::series(description).filter(|series| series.truncated)?;
         let page = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL];
         let samples = product(&page.map(|tag| directory.number(tag).unwrap_or(1))).max(1);
         Some(product(&series.shape) / samples)
     });
-    told.unwrap_or(1).max(1)
+    stated.unwrap_or(1).max(1)
 }
 
 fn product(factors: &[u64]) -> u64 {

@@ -21,7 +21,7 @@ use crate::io::image_store::ImageStore;
 use crate::samples::mapped::Kind;
 
 /// Bytes that a stored chunk may have beyond twice its samples: a shard's index, a header.
-const BESIDE: u64 = 1 << 20;
+const FIXED_BYTES: u64 = 1 << 20;
 
 /// An array that is open for reading.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Level {
         let bytes = samples(&chunk).and_then(|samples| samples.checked_mul(kind.bytes() as u64));
         let bytes =
             bytes.ok_or_else(|| malformed(format!("array {path} has chunks of {chunk:?} samples")))?;
-        let store = Store::new(store, bytes.saturating_mul(2).saturating_add(BESIDE));
+        let store = Store::new(store, bytes.saturating_mul(2).saturating_add(FIXED_BYTES));
         let has_no_fill =
             matches!(about.metadata(), ArrayMetadata::V2(v2) if v2.fill_value == FillValueMetadata::Null);
         let about = bounded::with_all(about).map_err(|why| malformed(format!("array {path}: {why}")))?;
@@ -84,7 +84,7 @@ impl Level {
 
     /// Returns the bytes of heap for reading or writing a chunk: its samples and their stored form.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
+        self.chunk_bytes().saturating_mul(4).saturating_add(FIXED_BYTES)
     }
 
     /// Returns the array that is written in the place of this one in another store.
@@ -98,7 +98,7 @@ impl Level {
         store: &Arc<dyn ImageStore>,
         folder: Option<&Folder>,
     ) -> Result<Output, CodecError> {
-        let store = Store::new(store, self.chunk_bytes().saturating_mul(2).saturating_add(BESIDE));
+        let store = Store::new(store, self.chunk_bytes().saturating_mul(2).saturating_add(FIXED_BYTES));
         let counts = self.shape.iter().zip(&self.chunk).map(|(all, chunk)| all.div_ceil(*chunk)).collect();
         let chunks = folder.map(|folder| Written::open(folder, &self.path, counts)).transpose()?;
         Ok(Output { array: self.array.with_storage(Arc::new(store)), chunks })

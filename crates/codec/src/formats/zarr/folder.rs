@@ -246,9 +246,9 @@ pub(super) fn copy_all(
 }
 
 /// Returns the type of an entry, which some file systems do not list.
-fn file_type(folder: &OwnedFd, name: &str, told: FileType) -> io::Result<FileType> {
-    if told != FileType::Unknown {
-        return Ok(told);
+fn file_type(folder: &OwnedFd, name: &str, stated: FileType) -> io::Result<FileType> {
+    if stated != FileType::Unknown {
+        return Ok(stated);
     }
     let there = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(FileType::from_raw_mode(there.st_mode))

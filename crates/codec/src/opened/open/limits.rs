@@ -24,13 +24,13 @@ pub(super) fn with_all_limits(
     limits: &Limits,
     target: &Target,
 ) -> CodecError {
-    let told = limits_of_head(format, buffer, length, limits, target)
+    let outcome = limits_of_head(format, buffer, length, limits, target)
         .or_else(|| {
             input::read_longer_head(file, buffer).ok()?;
             limits_of_head(format, buffer, length, limits, target)
         })
         .or_else(|| limits_of_frames(format, file, buffer, length, limits, target));
-    match told {
+    match outcome {
         Some((Err(all), _)) => all,
         Some((Ok(()), needs)) => why.needing(needs),
         None => why,
@@ -38,7 +38,7 @@ pub(super) fn with_all_limits(
 }
 
 /// Whether a picture is within the limits, and its needs.
-type Told = (Result<(), CodecError>, Option<MemoryNeeds>);
+type Outcome = (Result<(), CodecError>, Option<MemoryNeeds>);
 
 /// Returns the limits and needs by the head of a file of this length.
 fn limits_of_head(
@@ -47,7 +47,7 @@ fn limits_of_head(
     length: u64,
     limits: &Limits,
     target: &Target,
-) -> Option<Told> {
+) -> Option<Outcome> {
     let mut ended = format.ended(head)?;
     // A JPEG's coders take as much as its file, of which they have only the head here, and as much
     // again if a device may decode it too.
@@ -64,7 +64,7 @@ fn limits_of_frames(
     length: u64,
     limits: &Limits,
     target: &Target,
-) -> Option<Told> {
+) -> Option<Outcome> {
     input::check_length(length, limits).ok()?;
     // The longest frame is no longer than the file, and the metadata of a GIF are a part of it.
     let unseen = length;
@@ -91,7 +91,7 @@ fn limits_of(
     unseen: u64,
     limits: &Limits,
     target: &Target,
-) -> Option<Told> {
+) -> Option<Outcome> {
     let header = Header { source, file_bytes: length.saturating_add(unseen), pages: None };
     let opened = header.opened(format, target, false).ok()?;
     Some((opened.check_limits(limits, length), opened.needs()))

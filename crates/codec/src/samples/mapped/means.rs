@@ -152,7 +152,7 @@ impl<V: Average> SumsOf<V> {
             pixels,
             columns,
             all_count,
-            instead: no_data.map(|none| beside(none, top, kind)),
+            instead: no_data.map(|none| next_to(none, top, kind)),
             rows: 0,
             sums: vec![V::Sum::default(); boxes * samples],
             counts: vec![0; of_some * samples],
@@ -276,7 +276,7 @@ impl<V: Average> Sums for SumsOf<V> {
 }
 
 /// Returns the value next to the no-data value: the next one up, or down from the top.
-fn beside<V: Value>(none: f64, top: f64, kind: Kind) -> V {
+fn next_to<V: Value>(none: f64, top: f64, kind: Kind) -> V {
     let step = match kind.is_float() {
         // A little more than the most that rounding removes.
         true => 4.0 * V::ROUNDING.max(f64::EPSILON) * none.abs().max(1.0),

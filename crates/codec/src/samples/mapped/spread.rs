@@ -46,7 +46,7 @@ impl Spread {
                 let inner_range = match values.common_value() {
                     Some(fill) => {
                         let others = survey(rows, form, &layout, Some(fill), cores)?;
-                        values.range_beside(fill, others.extremes)
+                        values.range_without(fill, others.extremes)
                     }
                     None => values.inner_range(),
                 };

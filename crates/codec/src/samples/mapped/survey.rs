@@ -63,7 +63,7 @@ impl Survey {
     }
 
     /// Returns the range of all values but the `fill` value, by the extremes of these `others`.
-    pub(super) fn range_beside(&self, fill: f64, others: Extremes) -> Option<InnerRange> {
+    pub(super) fn range_without(&self, fill: f64, others: Extremes) -> Option<InnerRange> {
         self.narrow(others.ends(), Some(FillValue::of(fill)))
     }
 
@@ -81,7 +81,7 @@ impl Survey {
             (FillValue::of(greatest), Some(greatest), None),
             (FillValue::SEVERAL, Some(least), Some(greatest)),
         ];
-        let beside = fills.into_iter().map(|(fill, one, other)| {
+        let of_fills = fills.into_iter().map(|(fill, one, other)| {
             let others = some.iter().copied().filter(|value| ![one, other].contains(&Some(*value)));
             let mut others: Vec<_> = others.collect();
             let are_many = some.len() - others.len() > few;
@@ -91,7 +91,7 @@ impl Survey {
         let width = |inner: &InnerRange| inner.range.high - inner.range.low;
         let is_narrower =
             |one: &InnerRange, other: &InnerRange| width(one) * f64::from(NARROW) < width(other);
-        let all = std::iter::once(of_all).chain(beside).flatten();
+        let all = std::iter::once(of_all).chain(of_fills).flatten();
         all.reduce(|found, next| if is_narrower(&next, &found) { next } else { found })
     }
 
@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(found.fill, Some(FillValue::of(1e4)), "{count}");
             let found = inner(even().chain(vec![LEAST; count]).chain(vec![1e6; count])).unwrap();
             assert_eq!(found.fill, Some(FillValue::SEVERAL), "{count}");
-            // A few hot pixels beside it.
+            // A few hot pixels next to it.
             let found = inner(even().chain(vec![LEAST; count]).chain([3e4])).unwrap();
             assert_eq!(found.fill, Some(FillValue::of(LEAST)), "{count}");
             // Zeros below values that begin near them.
@@ -231,12 +231,12 @@ mod tests {
         assert_eq!(survey.common_value(), Some(-9999.0));
         let mut others = Extremes::default();
         few().for_each(|value| others.add(value));
-        let found = survey.range_beside(-9999.0, others).unwrap();
+        let found = survey.range_without(-9999.0, others).unwrap();
         assert_eq!(
             (found.range.to_string().as_str(), found.fill),
             ("100..119", Some(FillValue::of(-9999.0)))
         );
-        assert_eq!(survey.range_beside(-9999.0, Extremes::default()), None);
+        assert_eq!(survey.range_without(-9999.0, Extremes::default()), None);
         assert_eq!(surveyed(vec![5.0; 16_000]).common_value(), None, "there are no others");
         assert_eq!(surveyed(few()).common_value(), None, "nothing is known of so few");
         assert_eq!(surveyed((0..9000).map(f64::from)).common_value(), None);

@@ -279,7 +279,7 @@ impl<'w> Reader<'w> {
             return None;
         }
         for &place in &places {
-            self.components[place].tell(selection)?;
+            self.components[place].select(selection)?;
         }
         match (selection.first, which) {
             (0, which) if selection.last == 0 => {
@@ -362,7 +362,7 @@ impl Component<'_> {
     /// Records which bits a scan has.
     ///
     /// `None` if the scan is out of order.
-    fn tell(&mut self, selection: Selection) -> Option<()> {
+    fn select(&mut self, selection: Selection) -> Option<()> {
         /// The most low bits left to later scans: more than any encoder leaves.
         ///
         /// Shifts by at most as many cannot overflow.

@@ -76,9 +76,9 @@ impl Coding {
             at = end;
         }
         let coding = Self { planes: planes?, ..coding? };
-        let is_told = has_capabilities == (coding.coder == BlockCoder::HighThroughput);
+        let is_stated = has_capabilities == (coding.coder == BlockCoder::HighThroughput);
         let is_complete = coding.planes.len() == 3 * usize::from(coding.levels) + 1;
-        (is_told && is_complete).then_some((coding, at))
+        (is_stated && is_complete).then_some((coding, at))
     }
 
     /// Reads the coding style.

@@ -35,12 +35,12 @@ impl<'a> Inflated<'a> {
         part: u64,
         read: impl Fn(usize, &mut [u8]) -> bool,
     ) -> Option<Self> {
-        let beside = (ZLIB_HEADER + ZLIB_TRAILER) as u64;
+        let framing = (ZLIB_HEADER + ZLIB_TRAILER) as u64;
         let is_usual = |length: &u64| (SHORTEST..=2 * LONGEST).contains(length);
         if lengths.len() < FEWEST || !(1..=LONGEST).contains(&part) || !lengths.iter().all(is_usual) {
             return None;
         }
-        let lengths: Vec<u32> = lengths.iter().map(|length| (length - beside) as u32).collect();
+        let lengths: Vec<u32> = lengths.iter().map(|length| (length - framing) as u32).collect();
         let streams = Streams::inflate(&lengths, part as u32);
         let mut checksums = Vec::with_capacity(lengths.len());
         let memory = coder.code(&streams, &mut |memory| {

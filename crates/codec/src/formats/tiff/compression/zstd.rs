@@ -61,7 +61,7 @@ pub(crate) fn decode(data: &[u8], most: u64, target: &mut [u8]) -> Result<(), Co
     let is_whole = decoder.is_finished() && decoder.can_collect() == 0;
     let sums = (decoder.get_checksum_from_data(), decoder.get_calculated_checksum());
     match sums {
-        (Some(told), Some(found)) if is_whole && told != found => Err(damaged()),
+        (Some(stated), Some(found)) if is_whole && stated != found => Err(damaged()),
         _ => Ok(()),
     }
 }

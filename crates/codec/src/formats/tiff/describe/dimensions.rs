@@ -15,7 +15,7 @@ pub(crate) enum Order {
     /// Pages follow each other along dimensions of these sizes, the fastest one first.
     Grid(Vec<(Dimension, u64)>),
     /// Each page has its place; `None` if it is not known.
-    Told {
+    Described {
         /// Whether there are several channels.
         has_channels: bool,
         /// The pages.
@@ -63,8 +63,8 @@ impl Order {
     /// Returns the channel of a page.
     pub(crate) fn channel(&self, page: usize) -> Option<u32> {
         match self {
-            Self::One | Self::OneChannel | Self::Told { has_channels: false, .. } => Some(0),
-            Self::Grid(_) | Self::Told { .. } => self.coordinates(page).map(|of_page| of_page.volume.2),
+            Self::One | Self::OneChannel | Self::Described { has_channels: false, .. } => Some(0),
+            Self::Grid(_) | Self::Described { .. } => self.coordinates(page).map(|of_page| of_page.volume.2),
             Self::Unknown => None,
         }
     }
@@ -74,7 +74,7 @@ impl Order {
         match self {
             Self::One => Some(Coordinates { slice: page as u64, ..Coordinates::default() }),
             Self::Grid(sizes) => Some(in_grid(sizes, page as u64)),
-            Self::Told { pages, .. } => pages.get(page).copied().flatten(),
+            Self::Described { pages, .. } => pages.get(page).copied().flatten(),
             Self::OneChannel | Self::Unknown => None,
         }
     }
@@ -115,9 +115,9 @@ fn in_grid(sizes: &[(Dimension, u64)], page: u64) -> Coordinates {
 /// It states the numbers of channels, slices and frames, and which change first if these are not
 /// the channels.
 fn of_imagej(description: &[u8], pages: u64) -> Order {
-    let told = imagej::value(description, "order").unwrap_or("czt").to_ascii_lowercase();
-    let is_usual = told.len() != 3 || !"czt".chars().all(|axis| told.contains(axis));
-    let order = if is_usual { "czt" } else { &told };
+    let stated = imagej::value(description, "order").unwrap_or("czt").to_ascii_lowercase();
+    let is_usual = stated.len() != 3 || !"czt".chars().all(|axis| stated.contains(axis));
+    let order = if is_usual { "czt" } else { &stated };
     let sizes = order.chars().map(|axis| {
         let (dimension, name) = match axis {
             'c' => (Dimension::Channel, "channels"),
@@ -236,13 +236,13 @@ fn of_ome(xml: &[u8], numbers: &[usize]) -> Order {
     if is_one_in_ome(text) {
         return Order::One;
     }
-    let mut told = Told::new(numbers.last().map_or(0, |last| last + 1));
+    let mut described = Described::new(numbers.last().map_or(0, |last| last + 1));
     let mut all = elements(text).peekable();
     while let Some(element) = all.next() {
-        told.hear(element, all.peek().copied().unwrap_or_default(), own);
+        described.add(element, all.peek().copied().unwrap_or_default(), own);
     }
-    let pages = numbers.iter().map(|&number| told.pages[number]).collect();
-    Order::Told { has_channels: told.has_channels, pages }
+    let pages = numbers.iter().map(|&number| described.pages[number]).collect();
+    Order::Described { has_channels: described.has_channels, pages }
 }
 
 /// Returns whether OME-XML describes one image of one channel and time.
@@ -259,7 +259,7 @@ fn is_one_in_ome(xml: &str) -> bool {
 }
 
 /// The places of pages found so far, while the elements are gone through.
-struct Told {
+struct Described {
     pages: Vec<Option<Coordinates>>,
     /// Whether any image has several channels.
     has_channels: bool,
@@ -273,7 +273,7 @@ struct Told {
     has_data: bool,
 }
 
-impl Told {
+impl Described {
     fn new(pages: usize) -> Self {
         Self {
             pages: vec![None; pages],
@@ -288,7 +288,7 @@ impl Told {
     /// Takes an element, with the `next` one.
     ///
     /// `own` is the identity of the file.
-    fn hear(&mut self, element: &str, next: &str, own: Option<&str>) {
+    fn add(&mut self, element: &str, next: &str, own: Option<&str>) {
         if is_of(element, "Pixels") {
             self.has_channels |= attribute(element, "SizeC").is_none_or(|size| size.trim() != "1");
             self.images += 1;
@@ -354,31 +354,31 @@ mod tests {
         Some(all.iter().map(|of_page| (number(of_page.volume), of_page.slice as usize)).collect())
     }
 
-    fn told<const N: usize>(channels: [u32; N]) -> Vec<Option<u32>> {
+    fn known<const N: usize>(channels: [u32; N]) -> Vec<Option<u32>> {
         channels.map(Some).to_vec()
     }
 
     #[test]
     fn imagej_tells_of_channels_that_come_first_unless_it_says_otherwise() {
         let of = |rest: &str| format!("ImageJ=1.53\nimages=12\nchannels=2\nslices=3\nframes=2\n{rest}\0");
-        let first = told([0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+        let first = known([0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
         assert_eq!(channels(&of(""), 12), first);
         assert_eq!(channels(&of("order=ctz\n"), 12), first);
-        assert_eq!(channels(&of("order=zct\n"), 12), told([0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]));
-        assert_eq!(channels(&of("order=ztc\n"), 12), told([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]));
-        assert_eq!(channels(&of("order=tcz\n"), 12), told([0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]));
-        assert_eq!(channels(&of(""), 5), told([0; 5]), "the numbers do not fit");
-        assert_eq!(channels("ImageJ=1.53\nimages=3\nslices=3\n\0", 3), told([0; 3]));
-        assert_eq!(channels(&of(""), 6), told([0; 6]), "the channels are samples of a page");
+        assert_eq!(channels(&of("order=zct\n"), 12), known([0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]));
+        assert_eq!(channels(&of("order=ztc\n"), 12), known([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]));
+        assert_eq!(channels(&of("order=tcz\n"), 12), known([0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]));
+        assert_eq!(channels(&of(""), 5), known([0; 5]), "the numbers do not fit");
+        assert_eq!(channels("ImageJ=1.53\nimages=3\nslices=3\n\0", 3), known([0; 3]));
+        assert_eq!(channels(&of(""), 6), known([0; 6]), "the channels are samples of a page");
     }
 
     #[test]
     fn axes_tell_of_channels_between_others() {
         let of = |axes: &str, shape: &str| format!("{{\"shape\": {shape}, \"axes\": \"{axes}\"}}\0");
-        assert_eq!(channels(&of("TCYX", "[2, 3, 8, 9]"), 6), told([0, 1, 2, 0, 1, 2]));
-        assert_eq!(channels(&of("CZYX", "[2, 3, 8, 9]"), 6), told([0, 0, 0, 1, 1, 1]));
-        assert_eq!(channels(&of("ZYX", "[6, 8, 9]"), 6), told([0; 6]));
-        assert_eq!(channels(&of("TYXC", "[6, 8, 9, 2]"), 6), told([0; 6]));
+        assert_eq!(channels(&of("TCYX", "[2, 3, 8, 9]"), 6), known([0, 1, 2, 0, 1, 2]));
+        assert_eq!(channels(&of("CZYX", "[2, 3, 8, 9]"), 6), known([0, 0, 0, 1, 1, 1]));
+        assert_eq!(channels(&of("ZYX", "[6, 8, 9]"), 6), known([0; 6]));
+        assert_eq!(channels(&of("TYXC", "[6, 8, 9, 2]"), 6), known([0; 6]));
         assert_eq!(channels(&of("CYX", "[2, 8, 9]"), 6), vec![None; 6], "another series follows");
     }
 
@@ -392,13 +392,13 @@ mod tests {
         let sizes = "SizeC=\"2\" SizeZ=\"3\" SizeT=\"1\"";
         let zct = format!("DimensionOrder=\"XYZCT\" {sizes}");
         for data in ["", "<TiffData/>", "<Channel/><Channel/><TiffData IFD=\"0\" PlaneCount=\"6\"/>"] {
-            assert_eq!(channels(&ome(&zct, data), 6), told([0, 0, 0, 1, 1, 1]), "{data}");
+            assert_eq!(channels(&ome(&zct, data), 6), known([0, 0, 0, 1, 1, 1]), "{data}");
         }
         let czt = format!("DimensionOrder=\"XYCZT\" {sizes}");
-        assert_eq!(channels(&ome(&czt, "<TiffData/>"), 6), told([0, 1, 0, 1, 0, 1]));
+        assert_eq!(channels(&ome(&czt, "<TiffData/>"), 6), known([0, 1, 0, 1, 0, 1]));
         let of_samples = "DimensionOrder=\"XYCZT\" SizeC=\"6\" SizeZ=\"3\" SizeT=\"1\"";
         let data = "<Channel SamplesPerPixel=\"3\"/><Channel SamplesPerPixel=\"3\"/><TiffData/>";
-        assert_eq!(channels(&ome(of_samples, data), 6), told([0, 1, 0, 1, 0, 1]));
+        assert_eq!(channels(&ome(of_samples, data), 6), known([0, 1, 0, 1, 0, 1]));
         let blocks = "<TiffData IFD=\"0\" FirstC=\"1\" FirstZ=\"2\"/><TiffData FirstC=\"0\" IFD=\"2\" PlaneCount=\"2\"/>\
                       <TiffData IFD=\"9\" PlaneCount=\"99\"/>";
         assert_eq!(channels(&ome(&zct, blocks), 4), [Some(1), None, Some(0), Some(0)]);
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(channels(&ome(&zct, &(files[0].clone() + &other)), 1), [Some(1)]);
         assert_eq!(channels(&ome(&zct, &files[1]), 1), [None]);
         assert_eq!(channels("<OME><BinaryOnly MetadataFile=\"x\"/></OME>", 2), [None, None]);
-        assert_eq!(channels(&ome("SizeC=\"1\"", ""), 2), told([0, 0]));
+        assert_eq!(channels(&ome("SizeC=\"1\"", ""), 2), known([0, 0]));
         assert_eq!(channels(&ome("SizeC=\"2\"", ""), 2), [None, None], "no order");
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::CodecError;
 use crate::formats::tiff::read::look::{Look, Role};
-use crate::formats::tiff::read::{slide, untold};
+use crate::formats::tiff::read::{slide, unmarked};
 use crate::formats::tiff::{malformed, tags};
 use crate::io::budget::SMALL_CHANGE;
 use crate::io::reader::{Bytes, Reader};
@@ -20,7 +20,7 @@ const MAX_BEHIND: usize = 64;
 
 /// Companions of a file's pictures that are left out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct Dropped {
     /// Smaller versions that do not belong to any of them.
     pub(crate) smaller: bool,
     /// Masks.
@@ -39,7 +39,7 @@ pub(crate) struct Smaller {
     /// Whether that is a sub-directory of the picture's, rather than after it.
     pub(crate) is_below: bool,
     /// Whether it has no subfile type; it is a picture if it proves not to be smaller.
-    pub(crate) is_untold: bool,
+    pub(crate) lacks_subfile_type: bool,
     /// Whether it is a photograph of a slide's label or glass if it proves not to be smaller.
     pub(crate) may_be_label: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Companion {
 
 /// Companions of one picture.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Companions {
     pub(crate) smaller: Vec<Smaller>,
     pub(crate) masks: Vec<Companion>,
     /// The offsets of the directories of both, in their order.
@@ -64,10 +64,10 @@ pub(crate) struct Beside {
     pub(crate) has_labels: bool,
 }
 
-impl Beside {
+impl Companions {
     fn add(&mut self, role: Role, place: u64, is_below: bool) {
         if role == Role::Smaller {
-            self.smaller.push(Smaller { place, is_below, is_untold: false, may_be_label: false });
+            self.smaller.push(Smaller { place, is_below, lacks_subfile_type: false, may_be_label: false });
         }
         if role == Role::Mask {
             self.masks.push(Companion { place, is_below });
@@ -76,8 +76,8 @@ impl Beside {
     }
 
     /// Adds a page after a picture that is a smaller version of it, though it does not say so.
-    fn add_untold(&mut self, place: u64) {
-        self.smaller.push(Smaller { place, is_below: false, is_untold: true, may_be_label: false });
+    fn add_unmarked(&mut self, place: u64) {
+        self.smaller.push(Smaller { place, is_below: false, lacks_subfile_type: true, may_be_label: false });
         self.order.push(place);
     }
 
@@ -86,9 +86,14 @@ impl Beside {
         match role {
             Role::Mask => self.add(role, place, false),
             Role::Picture | Role::Smaller if is_label => self.has_labels = true,
-            Role::Picture => self.add_untold(place),
+            Role::Picture => self.add_unmarked(place),
             Role::Smaller => {
-                self.smaller.push(Smaller { place, is_below: false, is_untold: false, may_be_label: true });
+                self.smaller.push(Smaller {
+                    place,
+                    is_below: false,
+                    lacks_subfile_type: false,
+                    may_be_label: true,
+                });
                 self.order.push(place);
             }
         }
@@ -103,9 +108,9 @@ pub(crate) struct Pictures {
     /// The numbers of these directories, from 0, among all.
     pub(crate) numbers: Vec<usize>,
     /// Their companions.
-    pub(crate) company: Company,
+    pub(crate) dropped: Dropped,
     /// Whether smaller versions follow pictures without a subfile type.
-    pub(crate) has_untold: bool,
+    pub(crate) has_unmarked: bool,
 }
 
 impl Pictures {
@@ -134,7 +139,7 @@ impl Pictures {
             pages.push((next, look));
             next = further;
         }
-        let has_untold = !is_slide && untold::find(&mut pages);
+        let has_unmarked = !is_slide && unmarked::find(&mut pages);
         let mut pages: Vec<_> = pages.into_iter().map(|(place, look)| (place, look.role)).collect();
         if is_slide {
             pages.iter_mut().for_each(|(_, role)| *role = Role::Smaller);
@@ -143,7 +148,7 @@ impl Pictures {
             pages[0].1 = Role::Picture;
         }
         let before = || pages.iter().take_while(|(_, role)| *role != Role::Picture);
-        let company = Company {
+        let dropped = Dropped {
             smaller: before().any(|(_, role)| *role == Role::Smaller),
             masks: before().any(|(_, role)| *role == Role::Mask),
             labels: false,
@@ -151,12 +156,12 @@ impl Pictures {
         };
         let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
         let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
-        Ok(Self { places, numbers, company, has_untold })
+        Ok(Self { places, numbers, dropped, has_unmarked })
     }
 
     /// Returns a picture that was found before.
     pub(crate) fn at(place: u64) -> Self {
-        Self { places: vec![place], numbers: vec![0], company: Company::default(), has_untold: false }
+        Self { places: vec![place], numbers: vec![0], dropped: Dropped::default(), has_unmarked: false }
     }
 }
 
@@ -179,19 +184,19 @@ pub(crate) fn check_count(pages: u64) -> Result<(), CodecError> {
 /// Returns the companions of a picture: sub-directories, and pages after it.
 ///
 /// The pages end at the next picture, or at the end of a slide. The picture's own directory is at
-/// the offset `place`. If it `has_untold` versions, they are pages of the picture type.
+/// the offset `place`. If it `has_unmarked` versions, they are pages of the picture type.
 ///
 /// # Errors
 /// If there are further pictures in sub-directories, or more pages after a slide than it has.
-pub(crate) fn beside(
+pub(crate) fn companions(
     bytes: &mut Reader<'_>,
     form: Form,
     place: u64,
     directory: &Directory,
     is_slide: bool,
-    has_untold: bool,
-) -> Result<Beside, CodecError> {
-    let mut beside = Beside::default();
+    has_unmarked: bool,
+) -> Result<Companions, CodecError> {
+    let mut companions = Companions::default();
     let places = directory.numbers(tags::SUB_IFDS);
     for place in places.into_iter().flat_map(Numbers::iter).take(MAX_PAGES).filter(|&place| place > 0) {
         match Look::at(bytes, form, place)?.0.role {
@@ -201,7 +206,7 @@ pub(crate) fn beside(
                     crate::formats::foreign::SPLIT,
                 ));
             }
-            role => beside.add(role, place, true),
+            role => companions.add(role, place, true),
         }
     }
     let (own, mut next) = Look::at(bytes, form, place)?;
@@ -209,25 +214,25 @@ pub(crate) fn beside(
     // Directories that follow one another in a circle were refused before.
     while next > 0 && pages.len() <= MAX_BEHIND && !is_beyond(bytes, next) {
         let (look, further) = Look::at(bytes, form, next)?;
-        if look.role == Role::Picture && !is_slide && !has_untold {
+        if look.role == Role::Picture && !is_slide && !has_unmarked {
             break;
         }
         pages.push((next, look));
         next = further;
     }
-    let untold = if has_untold { untold::versions(&pages, 0) } else { Vec::new() };
+    let unmarked = if has_unmarked { unmarked::versions(&pages, 0) } else { Vec::new() };
     for (number, &(place, look)) in pages.iter().enumerate().skip(1) {
         match look.role {
             role if is_slide => {
                 let directory = directory_of_other(bytes, form, place)?;
-                beside.add_of_slide(role, place, directory.as_ref().is_some_and(slide::is_label));
+                companions.add_of_slide(role, place, directory.as_ref().is_some_and(slide::is_label));
             }
-            Role::Picture if untold.contains(&number) => beside.add_untold(place),
+            Role::Picture if unmarked.contains(&number) => companions.add_unmarked(place),
             Role::Picture => break,
-            role => beside.add(role, place, false),
+            role => companions.add(role, place, false),
         }
     }
-    if is_slide && next > 0 { Err(slide::refused()) } else { Ok(beside) }
+    if is_slide && next > 0 { Err(slide::refused()) } else { Ok(companions) }
 }
 
 /// Reads the directory of another picture at an offset, without the places of its pixels.

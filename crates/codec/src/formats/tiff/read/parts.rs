@@ -127,14 +127,14 @@ impl<'a> Parts<'a> {
     /// If its length is unknown.
     fn place(&self, index: usize) -> Result<Option<(u64, u64)>, CodecError> {
         let offset = self.offsets.get(index).expect("there are as many as the picture needs");
-        let told = self.lengths.and_then(|lengths| lengths.get(index));
+        let stated = self.lengths.and_then(|lengths| lengths.get(index));
         // Some writers leave the lengths out or write 0. Samples that are not compressed have a
         // known length, and a single strip ends with the file at the latest.
         let is_clear = self.header.method == Method::Stored || self.needed == 1;
-        match told.unwrap_or(0) {
+        match stated.unwrap_or(0) {
             length @ 1.. => Ok(Some((offset, length))),
             0 if offset > 0 && is_clear => Ok(Some((offset, self.file.file_bytes().saturating_sub(offset)))),
-            0 if offset == 0 && told.is_some() => Ok(None),
+            0 if offset == 0 && stated.is_some() => Ok(None),
             0 => Err(malformed("a strip or tile has no length")),
         }
     }
@@ -188,8 +188,8 @@ impl<'a> Parts<'a> {
         let header = self.header;
         let lengths = self.lengths.into_iter().flat_map(Numbers::iter).take(self.needed);
         let mut places = self.offsets.iter().zip(lengths.clone());
-        let all_told = self.lengths.is_some() && places.all(|(offset, length)| offset == 0 || length > 0);
-        let longest = if all_told { lengths.max().unwrap_or(0) } else { u64::MAX };
+        let are_stated = self.lengths.is_some() && places.all(|(offset, length)| offset == 0 || length > 0);
+        let longest = if are_stated { lengths.max().unwrap_or(0) } else { u64::MAX };
         let data = longest.min(self.file.file_bytes()).min(most_data(header.method, header.part_bytes()));
         let decompression = match header.method {
             Method::Stored => return header.buffer_bytes(),
@@ -351,8 +351,8 @@ fn in_tiff(error: CodecError) -> CodecError {
 /// That is many times the longest output of a method, plus the most that a JPEG may have before its
 /// data. Anything beyond that in the file is not read.
 fn most_data(method: Method, samples: u64) -> u64 {
-    let beside = if matches!(method, Method::Jpeg | Method::WebP) { 256 << 10 } else { 4 << 10 };
-    samples.saturating_mul(8).saturating_add(beside)
+    let fixed = if matches!(method, Method::Jpeg | Method::WebP) { 256 << 10 } else { 4 << 10 };
+    samples.saturating_mul(8).saturating_add(fixed)
 }
 
 /// Reads compressed data.

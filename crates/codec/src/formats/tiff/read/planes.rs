@@ -23,20 +23,20 @@ pub(crate) enum Planes {
 /// Returns the meaning of the planes of pages by the first directory, and their number in a page.
 ///
 /// `None` if it is not stated, or if they are colours.
-pub(crate) fn told(directory: &Directory) -> Option<(Planes, usize)> {
+pub(crate) fn described(directory: &Directory) -> Option<(Planes, usize)> {
     let count = samples::samples(directory);
     if count < 2 || directory.number(tags::PLANAR_CONFIGURATION) != Some(2) {
         return None;
     }
     let description = directory.bytes(tags::DESCRIPTION)?;
-    let told = if imagej::is_description(description) {
+    let planes = if imagej::is_description(description) {
         of_imagej(description, count)
     } else if arrangement::is_ome(description) {
         of_ome(description, count)
     } else {
         of_axes(description, count)
     };
-    Some((told?, count))
+    Some((planes?, count))
 }
 
 /// Returns the meaning by tifffile's axes: the last one before those of a plane.
@@ -88,15 +88,15 @@ mod tests {
     use super::*;
     use crate::metadata::ifd::Value;
 
-    fn told_of(description: &str, count: u16) -> Option<Planes> {
+    fn described_by(description: &str, count: u16) -> Option<Planes> {
         let mut directory = Directory::default();
         directory.set(tags::SAMPLES_PER_PIXEL, Value::shorts(&[count]));
         directory.set(tags::DESCRIPTION, Value::Data { kind: 2, bytes: description.as_bytes().to_vec() });
-        assert_eq!(told(&directory), None, "samples of a pixel lie together");
+        assert_eq!(described(&directory), None, "samples of a pixel lie together");
         directory.set(tags::PLANAR_CONFIGURATION, Value::shorts(&[2]));
-        let (told, planes) = told(&directory)?;
+        let (described, planes) = described(&directory)?;
         assert_eq!(planes, usize::from(count));
-        Some(told)
+        Some(described)
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             (ome("SizeC=\"4\" SizeZ=\"1\" SizeT=\"1\"", "<Channel SamplesPerPixel=\"4\"/>"), None),
             (ome("SizeC=\"4\" SizeZ=\"1\" SizeT=\"1\"", &"<Channel/>".repeat(4)), None),
         ] {
-            assert_eq!(told_of(&description, 4), expected, "{description}");
+            assert_eq!(described_by(&description, 4), expected, "{description}");
         }
     }
 }

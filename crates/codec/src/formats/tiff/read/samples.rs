@@ -52,8 +52,8 @@ fn is_old_jpeg(directory: &Directory) -> bool {
 /// Returns the number of samples of a pixel. Old-style JPEGs need not state it.
 pub(crate) fn samples(directory: &Directory) -> usize {
     let is_of_colours = matches!(directory.number(tags::PHOTOMETRIC), None | Some(2 | tags::YCBCR));
-    let untold = if is_old_jpeg(directory) && is_of_colours { 3 } else { 1 };
-    directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(untold) as usize
+    let unstated = if is_old_jpeg(directory) && is_of_colours { 3 } else { 1 };
+    directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(unstated) as usize
 }
 
 /// Returns whether the components of JPEGs are Y, Cb and Cr.

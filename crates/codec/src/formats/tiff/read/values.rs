@@ -24,7 +24,7 @@ pub(crate) struct FirstPage {
     /// Whether the file has metadata outside of directories.
     pub(crate) has_outside: bool,
     /// Whether smaller versions of pictures follow them without a subfile type.
-    pub(crate) has_untold: bool,
+    pub(crate) has_unmarked: bool,
     /// The highest level of unsigned samples.
     top: Option<u64>,
     /// The no-data value.
@@ -39,9 +39,9 @@ impl FirstPage {
             is_imagejs: imagej::is_description(description),
             is_ome: arrangement::is_ome(description),
             has_ome_channels: arrangement::has_channels(description),
-            planes: planes::told(directory),
+            planes: planes::described(directory),
             has_outside: false,
-            has_untold: false,
+            has_unmarked: false,
             top: top(directory, top_of_ome(description)),
             no_data: own_no_data(directory),
         }

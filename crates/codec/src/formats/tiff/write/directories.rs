@@ -42,10 +42,10 @@ impl<'w> Directories<'w> {
         let node = |written: &'w Written| Node {
             written,
             described: written.describe(),
-            below: written.beside().into_iter().filter(|beside| beside.is_below()).count(),
+            below: written.companions().into_iter().filter(|page| page.is_below()).count(),
             is_below: written.is_below(),
         };
-        Self { nodes: std::iter::once(page).chain(page.beside()).map(node).collect() }
+        Self { nodes: std::iter::once(page).chain(page.companions()).map(node).collect() }
     }
 
     /// Returns the bytes that they take.

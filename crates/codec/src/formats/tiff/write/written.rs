@@ -120,7 +120,7 @@ impl Written {
     }
 
     /// Returns the overviews and masks in the order of their directories.
-    pub(crate) fn beside(&self) -> Vec<&Self> {
+    pub(crate) fn companions(&self) -> Vec<&Self> {
         let mut all: Vec<_> = self.overviews.iter().chain(&self.masks).collect();
         all.sort_by_key(|one| one.number);
         all
@@ -148,7 +148,7 @@ impl Written {
 
     /// Returns the offset after all strips or tiles.
     pub(crate) fn end(&self) -> u64 {
-        let ends = self.overviews.iter().chain(&self.masks).map(|beside| beside.strips.end);
+        let ends = self.overviews.iter().chain(&self.masks).map(|of| of.strips.end);
         ends.fold(self.strips.end, u64::max)
     }
 
@@ -157,8 +157,8 @@ impl Written {
     /// They keep the order in which they were written, in which the pieces of several overviews
     /// alternate. A page then has the same bytes whether it waited for its place or not.
     pub(crate) fn move_to(&mut self, mut to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
-        let beside = self.overviews.iter_mut().chain(&mut self.masks);
-        let all = iter::once(&mut self.strips).chain(beside.map(|of| &mut of.strips));
+        let companions = self.overviews.iter_mut().chain(&mut self.masks);
+        let all = iter::once(&mut self.strips).chain(companions.map(|of| &mut of.strips));
         let mut all: Vec<_> = all.collect();
         let mut parts: Vec<_> = all.iter_mut().flat_map(|strips| strips.parts_mut()).collect();
         parts.sort_by_key(|(offset, _)| **offset);
@@ -209,7 +209,7 @@ impl Written {
         let mut all: Vec<&mut Self> = self.overviews.iter_mut().collect();
         all.sort_by_key(|overview| u64::from(overview.raster.width) * u64::from(overview.raster.height));
         let all = self.masks.iter_mut().chain(all);
-        for strips in all.map(|beside| &mut beside.strips).chain([&mut self.strips]) {
+        for strips in all.map(|of| &mut of.strips).chain([&mut self.strips]) {
             strips.move_to(to, &mut *copy)?;
             to = strips.end;
         }
