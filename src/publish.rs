@@ -233,7 +233,6 @@ impl PublishError {
     }
 
     /// Returns whether another file is in the place of the output and stays there.
-    #[cfg(feature = "queue")]
     pub(crate) fn is_of_another(&self) -> bool {
         self.source.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Appeared>)
     }

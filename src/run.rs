@@ -41,7 +41,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
             if let Some(copies) = encoder.sidecars() {
                 let done = plan.skipped.iter().filter_map(|done| Some((&done.input, done.output.as_ref()?)));
                 let done = done.filter(|(_, output)| !is_first_page(output));
-                plan.notes.extend(done.flat_map(|(input, output)| copies.beside(input, output)));
+                plan.failed.extend(done.flat_map(|(input, output)| copies.beside(input, output)));
             }
         }
         run_into(&encoder, Purpose::Equalize, plan, settings, stop)

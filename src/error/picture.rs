@@ -80,6 +80,9 @@ pub enum PictureError {
     /// It was not attempted, to prevent the loss of a file.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// It is a sidecar file that could not be copied.
+    #[error("it is not copied: {0}")]
+    Sidecar(String),
     /// One of its pages failed.
     #[error("page {number}: {error}")]
     Page {
@@ -132,7 +135,7 @@ impl PictureError {
             Self::Publish(error) => error.is_transient(),
             Self::Slot(error) => !matches!(error, SlotError::LargerThanMemory { .. }),
             // The rules for input and output paths can change without the picture.
-            Self::Changed | Self::Folder(_) => true,
+            Self::Changed | Self::Folder(_) | Self::Sidecar(_) => true,
             Self::Refused(refusal) => !matches!(
                 refusal,
                 Refusal::NotAFile
@@ -190,6 +193,7 @@ impl PictureError {
             | Self::Plot(_)
             | Self::Folder(_)
             | Self::Mask(_)
+            | Self::Sidecar(_)
             | Self::Refused(_) => false,
         }
     }

@@ -13,7 +13,7 @@ use super::listing::Listing;
 use super::paint::painted;
 use super::remade::Remade;
 use crate::config::{Report, Style};
-use crate::error::Exit;
+use crate::error::{Exit, PictureError};
 use crate::fs::paths::{self, Shown};
 use crate::picture::remark::{Remark, recommended};
 use crate::progress::timings::Timings;
@@ -126,6 +126,9 @@ pub struct Failure {
     /// The reason without the details of this picture.
     #[serde(skip)]
     pub kind: String,
+    /// Whether it is a sidecar file that was not copied.
+    #[serde(skip)]
+    pub is_sidecar: bool,
 }
 
 /// A picture that a run would process.
@@ -212,7 +215,9 @@ impl Summary {
             Event::Failed { input, error, planned } => {
                 self.begun.remove(&input);
                 self.settled += u64::from(planned);
-                self.failed.push(Failure { input, error: error.to_string(), kind: error.kind() });
+                let is_sidecar = matches!(error, PictureError::Sidecar(_));
+                let (error, kind) = (error.to_string(), error.kind());
+                self.failed.push(Failure { input, error, kind, is_sidecar });
             }
             Event::Would { input, output } => {
                 self.settled += 1;
@@ -367,7 +372,12 @@ impl Summary {
         }
         if !self.failed.is_empty() {
             let failed = if self.would.is_some() { "Would fail" } else { "Failed" };
-            writeln!(text, "{failed}: {} (see above)", self.failed.len())?;
+            let sidecars = match self.failed.iter().filter(|failure| failure.is_sidecar).count() {
+                0 => String::new(),
+                1 => ", 1 of them a sidecar file that was not copied".to_owned(),
+                count => format!(", {count} of them sidecar files that were not copied"),
+            };
+            writeln!(text, "{failed}: {}{sidecars} (see above)", self.failed.len())?;
         }
         match (self.left, self.stopped) {
             (0, _) => {}

@@ -416,8 +416,9 @@ impl<'a> Run<'a> {
         let folder = output.as_ref().and_then(Pending::folder);
         match output.map_or_else(|| Ok(Published::default()), Pending::publish) {
             Ok(Published { bytes: bytes_out, replaces_another }) => {
-                let notes = self.outlet.copy_sidecars(&job);
-                notes.into_iter().for_each(|note| self.events.note(note, true));
+                for (input, error) in self.outlet.copy_sidecars(&job) {
+                    self.events.tell(Event::Failed { input, error, planned: false });
+                }
                 let Job { input, output, remakes, .. } = job;
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);

@@ -98,6 +98,8 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         let inputs = candidates.iter().filter(has_copies).map(|one| &*one.found.input);
         let pictures = sidecars::Pictures::of(inputs);
         candidates.retain(|one| one.found.named || !pictures.have(&one.found.input));
+        // Copying fails with the reason.
+        plan.failed.retain(|(path, _)| !pictures.have(path));
     }
     if settings.naming == Naming::Mirror && !store::is_url(&settings.out) {
         plan.copies = collections::files(&candidates);

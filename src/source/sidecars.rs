@@ -4,17 +4,18 @@
 //! They are no pictures. With `--sidecars copy` they go beside the outputs; without it they stay
 //! where they are, which is told.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{self, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::{Naming, Settings, SidecarsChoice};
+use crate::error::PictureError;
 use crate::fs::input::InputRoots;
-use crate::fs::paths::Shown;
+use crate::fs::paths::{Shown, folder_of};
 use crate::fs::stamp::Stamp;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Origin, Record};
@@ -61,7 +62,8 @@ pub(super) fn note(jobs: &[Job], settings: &Settings) -> Option<String> {
         return None;
     }
     let stay = |job: &&Job| settings.sidecars == SidecarsChoice::Leave || !are_copied(job);
-    let pictures = Pictures::of(jobs.iter().filter(stay).map(|job| &*job.input));
+    let pictures = jobs.iter().filter(stay).map(|job| &*job.input);
+    let pictures = Pictures::of(pictures.filter(|input| promises_a_picture(input)));
     told(&inputs.into_iter().filter(|input| pictures.have(input)).collect::<Vec<_>>())
 }
 
@@ -69,9 +71,9 @@ pub(super) fn note(jobs: &[Job], settings: &Settings) -> Option<String> {
 pub(super) struct Pictures(HashSet<PathBuf>);
 
 impl Pictures {
-    /// Returns the names of those of these files that have names of pictures.
+    /// Returns the names of these files, except sidecar files.
     pub(super) fn of<'p>(files: impl Iterator<Item = &'p Path>) -> Self {
-        let pictures = files.filter(|file| promises_a_picture(file));
+        let pictures = files.filter(|file| owners(file).is_empty());
         Self(pictures.flat_map(|picture| [picture.to_owned(), picture.with_extension("")]).collect())
     }
 
@@ -111,6 +113,8 @@ pub(crate) struct Copies<'a> {
     max_bytes: u64,
     publisher: &'a Publisher,
     root: &'a Path,
+    /// The sidecar files in the folders of the inputs so far.
+    folders: Mutex<HashMap<PathBuf, Arc<Names>>>,
     /// Held during a copy: two sidecar files may have copies of one name.
     turn: Mutex<()>,
 }
@@ -119,31 +123,58 @@ impl<'a> Copies<'a> {
     /// Returns the copying to the tree below `root`, unless sidecar files are to stay.
     pub(crate) fn of(settings: &Settings, publisher: &'a Publisher, root: &'a Path) -> Option<Self> {
         let (roots, max_bytes) = (settings.roots.clone(), settings.limits.max_bytes);
-        let copies = Self { roots, max_bytes, publisher, root, turn: Mutex::default() };
+        let (folders, turn) = (Mutex::default(), Mutex::default());
+        let copies = Self { roots, max_bytes, publisher, root, folders, turn };
         (settings.sidecars == SidecarsChoice::Copy).then_some(copies)
     }
 
-    /// Copies the sidecar files of a job's input. Returns notes about those that cannot be copied.
-    pub(crate) fn for_job(&self, job: &Job) -> Vec<String> {
+    /// Copies the sidecar files of a job's input. Returns those that cannot be copied, each with
+    /// the reason.
+    pub(crate) fn for_job(&self, job: &Job) -> Vec<(PathBuf, PictureError)> {
         if are_copied(job) { self.beside(&job.input, &job.output) } else { Vec::new() }
     }
 
-    /// Copies the sidecar files of an input that are no copies yet beside its output. Returns notes
-    /// about those that cannot be copied.
-    pub(crate) fn beside(&self, input: &Path, output: &Path) -> Vec<String> {
-        let copies = of(input, output).into_iter().filter(|(from, to)| from != to);
+    /// Copies the sidecar files of an input that are no copies yet beside its output. Returns those
+    /// that cannot be copied, each with the reason.
+    pub(crate) fn beside(&self, input: &Path, output: &Path) -> Vec<(PathBuf, PictureError)> {
+        let there = match self.names(folder_of(input)) {
+            Ok(there) => there,
+            Err(why) => {
+                let why = format!("its folder cannot be listed: {why}");
+                return vec![(input.to_owned(), PictureError::Sidecar(why))];
+            }
+        };
+        let copies = of(input, output, &there).into_iter().filter(|(from, to)| from != to);
         let failed = copies.filter_map(|(from, to)| {
             let why = self.copy(&from, &to).err()?;
-            Some(format!("{} is not copied: {why}", Shown(&from)))
+            let why = match fs::read_link(&from) {
+                Ok(target) => format!("it is a link to {}: {why}", Shown(&target)),
+                Err(_) => why,
+            };
+            Some((from, PictureError::Sidecar(why)))
         });
         failed.collect()
     }
 
-    /// Copies a sidecar file that may be missing. Replaces only a copy of the same file that nobody
+    /// Returns the sidecar files in a folder, which is listed once.
+    fn names(&self, folder: &Path) -> io::Result<Arc<Names>> {
+        let mut folders = lock(&self.folders);
+        if let Some(known) = folders.get(folder) {
+            return Ok(Arc::clone(known));
+        }
+        let names = Arc::new(Names::of(folder)?);
+        folders.insert(folder.to_owned(), Arc::clone(&names));
+        Ok(names)
+    }
+
+    /// Copies a sidecar file that may have gone. Replaces only a copy of the same file that nobody
     /// has changed.
     fn copy(&self, from: &Path, to: &Path) -> Result<(), String> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&self.turn);
         let file = match self.roots.open(from) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && from.is_symlink() => {
+                return Err("its target is missing".to_owned());
+            }
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(|why| why.to_string())?,
         };
@@ -154,12 +185,13 @@ impl<'a> Copies<'a> {
         if !metadata.is_file() {
             return Ok(());
         }
-        if let Ok(there) = to.symlink_metadata() {
-            match Record::of(to).filter(|record| record.has_settings(settings)) {
-                Some(record) if record.is_from(&input) && record.is_untouched(&there) => return Ok(()),
-                Some(_) => {}
-                None => return Err(format!("{} is another file of that name", Shown(to))),
-            }
+        let another = || format!("{} is another file of that name", Shown(to));
+        match Record::of(to) {
+            Some(record) if !record.has_settings(settings) => return Err(another()),
+            // Somebody may have added to it since.
+            Some(record) if record.is_from(&input) => return Ok(()),
+            // File systems without extended attributes keep no records.
+            _ => {}
         }
         let is_mask = MASKS.iter().any(|end| before(from, end).is_some());
         let longest = if before(from, PAM).is_some() { LONGEST_PAM } else { LONGEST };
@@ -175,7 +207,51 @@ impl<'a> Copies<'a> {
         let origin = Origin { input, settings };
         copy.record(origin, Recipe::new(RECIPE, None));
         io::copy(&mut content, copy.file()).map_err(|why| copy.unwritten(why).to_string())?;
-        copy.publish().map(drop).map_err(|why| why.to_string())
+        match copy.publish() {
+            Err(why) if why.is_of_another() => Err(another()),
+            published => published.map(drop).map_err(|why| why.to_string()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The names of files in a folder that may be sidecar files, by the same in lower case.
+#[derive(Default)]
+struct Names(HashMap<Vec<u8>, Vec<OsString>>);
+
+impl Names {
+    /// Lists a folder.
+    fn of(folder: &Path) -> io::Result<Self> {
+        let mut names = Self::default();
+        for entry in fs::read_dir(folder)? {
+            names.add(entry?.file_name());
+        }
+        Ok(names)
+    }
+
+    fn add(&mut self, name: OsString) {
+        let lower = name.as_bytes().to_ascii_lowercase();
+        let extension = Path::new(OsStr::from_bytes(&lower)).extension();
+        // World files of any format end in a w.
+        let is_world = extension.is_some_and(|own| own.as_bytes().ends_with(b"w"));
+        let mut ends = ENDS.iter().chain(&MASKS);
+        if is_world
+            || EXTENSIONS.iter().any(|one| extension == Some(OsStr::new(one)))
+            || ends.any(|end| lower.ends_with(end.as_bytes()))
+        {
+            self.0.entry(lower).or_default().push(name);
+        }
+    }
+
+    /// Returns the ends of the names that are `start` and this end in any case.
+    fn after<'n>(&'n self, start: &'n OsStr, end: &str) -> impl Iterator<Item = &'n OsStr> {
+        let start = start.as_bytes();
+        let names = self.0.get(&[start, end.as_bytes()].concat().to_ascii_lowercase());
+        let ends = names.into_iter().flatten().filter_map(move |name| name.as_bytes().strip_prefix(start));
+        ends.map(OsStr::from_bytes)
     }
 }
 
@@ -191,27 +267,38 @@ fn content(from: &Path, file: File, limit: u64) -> io::Result<Option<Box<dyn Rea
     Ok(kept.map(|kept| Box::new(io::Cursor::new(kept)) as Box<dyn Read>))
 }
 
-/// Returns the names that sidecar files of an input may have, each with that of the copy.
-fn of(input: &Path, output: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let mut names = Vec::new();
-    let mut add = |from: PathBuf, to: PathBuf| names.push((from, to));
+/// Returns the sidecar files of an input among the names in its folder, each with its copy.
+fn of(input: &Path, output: &Path, there: &Names) -> Vec<(PathBuf, PathBuf)> {
+    let (bare, bare_output) = (input.with_extension(""), output.with_extension(""));
+    let named = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+    let (name, bare_name) = (named(input), named(&bare));
     let own = input.extension().and_then(OsStr::to_str);
     let others = own.zip(output.extension().and_then(OsStr::to_str));
     let worlds = others.into_iter().flat_map(|(own, other)| worlds(own).into_iter().zip(worlds(other)));
     let worlds: Vec<_> = worlds.collect();
     let others = EXTENSIONS.iter().filter(|name| worlds.iter().all(|(from, _)| from != *name));
     let others: Vec<_> = others.map(|name| ((*name).to_owned(), (*name).to_owned())).collect();
+    let mut names = Vec::new();
     for (from, to) in worlds.into_iter().chain(others) {
-        add(input.with_extension(&from), output.with_extension(&to));
-        add(input.with_extension(from.to_uppercase()), output.with_extension(to.to_uppercase()));
-    }
-    for end in ENDS.iter().chain(&MASKS) {
-        for end in [(*end).to_owned(), end.to_uppercase()] {
-            add(with_end(input, &end), with_end(output, &end));
-            if !MASKS.contains(&&*end.to_lowercase()) {
-                add(with_end(&input.with_extension(""), &end), with_end(&output.with_extension(""), &end));
-            }
+        for end in there.after(&bare_name, &format!(".{from}")) {
+            let is_upper = !end.as_bytes().iter().any(u8::is_ascii_lowercase);
+            let other = match from == to {
+                true => end.to_owned(),
+                false if is_upper => format!(".{}", to.to_uppercase()).into(),
+                false => format!(".{to}").into(),
+            };
+            names.push((with_end(&bare, end), with_end(&bare_output, &other)));
         }
+    }
+    // A mask of another name is a picture.
+    let masks = MASKS.iter().filter(|_| promises_a_picture(input));
+    for end in ENDS.iter().chain(masks) {
+        let whole = there.after(&name, end);
+        names.extend(whole.map(|end| (with_end(input, end), with_end(output, end))));
+    }
+    for end in ENDS.iter().filter(|_| bare != input || bare_output != output) {
+        let without = there.after(&bare_name, end);
+        names.extend(without.map(|end| (with_end(&bare, end), with_end(&bare_output, end))));
     }
     names
 }
@@ -225,7 +312,7 @@ fn worlds(extension: &str) -> Vec<String> {
     ends.map_or_else(Vec::new, |(first, last)| vec![format!("{first}{last}w"), whole])
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+fn with_end(path: &Path, end: &OsStr) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);
     name.into()
@@ -254,26 +341,31 @@ mod tests {
 
     #[test]
     fn copies_have_the_name_of_the_output_and_the_world_file_its_kind() {
-        let names = of(Path::new("in/a.TIF"), Path::new("out/b.2.png"));
         let place = |from: &str| {
+            let mut there = Names::default();
+            there.add(Path::new(from).file_name().unwrap().to_owned());
+            let names = of(Path::new("in/a.TIF"), Path::new("out/b.2.png"), &there);
             let found = names.iter().find(|(name, _)| name == Path::new(from));
-            found.map(|(_, to)| to.to_str().unwrap())
+            found.map(|(_, to)| to.to_str().unwrap().to_owned())
         };
         for (from, to) in [
             ("in/a.tfw", "out/b.2.pgw"),
             ("in/a.TIFW", "out/b.2.PNGW"),
+            ("in/a.Tfw", "out/b.2.pgw"),
             ("in/a.pgw", "out/b.2.pgw"),
             ("in/a.wld", "out/b.2.wld"),
             ("in/a.prj", "out/b.2.prj"),
+            ("in/a.Prj", "out/b.2.Prj"),
+            ("in/a.Aux.xml", "out/b.2.Aux.xml"),
             ("in/a.TIF.aux.xml", "out/b.2.png.aux.xml"),
             ("in/a.xmp", "out/b.2.xmp"),
             ("in/a.TIF.XMP", "out/b.2.png.XMP"),
             ("in/a_RPC.TXT", "out/b.2_RPC.TXT"),
             ("in/a.TIF.msk", "out/b.2.png.msk"),
         ] {
-            assert_eq!(place(from), Some(to), "{from}");
+            assert_eq!(place(from).as_deref(), Some(to), "{from}");
         }
-        for none in ["in/a.TIF.ovr", "in/a.msk", "in/a.xml", "in/a.TIF"] {
+        for none in ["in/a.TIF.ovr", "in/a.msk", "in/a.xml", "in/a.TIF", "in/A.tfw"] {
             assert_eq!(place(none), None, "{none}");
         }
     }

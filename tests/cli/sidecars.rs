@@ -1,6 +1,8 @@
 //! Files beside pictures: overviews and masks are no pictures, and others that are not copied are
 //! named.
 
+use std::fs;
+
 use crate::harness::{DULL, Place, skipped};
 use crate::stacks::{Page, Storage, plain};
 
@@ -83,22 +85,24 @@ fn a_changed_sidecar_is_copied_again_and_files_of_others_stay() {
     place.file("in/a.prj", "projection");
     place.file("out/a.prj", "another's");
     let ran = place.run("in --out out --sidecars copy");
-    ran.exits(0)
+    ran.exits(1)
         .says("Skipped: 1 already done")
-        .says("in/a.prj is not copied")
-        .says("another file of that name");
+        .says("in/a.prj: it is not copied: out/a.prj is another file of that name")
+        .says("Failed: 1, 1 of them a sidecar file that was not copied");
     assert_eq!(place.read("out/a.prj"), b"another's");
     assert_eq!(place.tree("out"), ["a.pgm", "a.prj", "a.xmp"]);
     if rustix::fs::lgetxattr(place.path("out/a.pgm"), "user.histeqd", &mut [0; 64][..]).is_ok() {
         assert_eq!(place.read("out/a.xmp"), b"second");
+        fs::remove_file(place.path("out/a.prj")).unwrap();
         place.file("out/a.xmp", "edited");
+        place.run("in --out out --sidecars copy").exits(0);
         place.file("in/a.xmp", "third");
-        place.run("in --out out --sidecars copy").exits(0).says("in/a.xmp is not copied");
+        place.run("in --out out --sidecars copy").exits(1).says("in/a.xmp: it is not copied");
         assert_eq!(place.read("out/a.xmp"), b"edited");
     }
     place.file("in/broken.pgm", DULL);
     place.file("in/broken.pgm.aux.xml", "<PAMDataset>");
-    place.run("in --out out --sidecars copy").exits(0).says("in/broken.pgm.aux.xml is not copied");
+    place.run("in --out out --sidecars copy").exits(1).says("in/broken.pgm.aux.xml: it is not copied");
 }
 
 #[test]
@@ -123,11 +127,79 @@ fn a_copy_is_of_one_sidecar_and_metadata_to_parse_are_short() {
     place.file("y/a.prj", "Y");
     place.file("x/a.pgm.aux.xml", format!("<P {}/>", "a=\"\" ".repeat(1 << 20)));
     let ran = place.run("x y --out out --sidecars copy");
-    ran.exits(0)
-        .says("a.prj is not copied: out/a.prj is another file of that name")
+    ran.exits(1)
+        .says("a.prj: it is not copied: out/a.prj is another file of that name")
         .says("and 262144 is the limit");
     // That of the other one is kept as it is.
     let first = place.read("out/a.prj");
-    place.run("x y --out out --sidecars copy").exits(0).says("a.prj is another file");
+    place.run("x y --out out --sidecars copy").exits(1).says("a.prj is another file");
     assert_eq!(place.read("out/a.prj"), first);
+}
+
+#[test]
+fn sidecars_have_their_names_in_any_case_and_every_world_file_has_a_copy() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    for name in ["a.Prj", "a.Xmp", "b.PGM.xmp", "b.pgm.Xmp", "b_rpc.TXT", "B.xmp"] {
+        place.file(format!("in/{name}"), name);
+    }
+    place.file("in/a.pgm.Aux.xml", PAM);
+    place.run("in --out out --sidecars copy").exits(0);
+    let copied = ["a.Prj", "a.Xmp", "a.pgm", "a.pgm.Aux.xml", "b.pgm", "b.pgm.Xmp", "b_rpc.TXT"];
+    assert_eq!(place.tree("out"), copied);
+
+    for name in ["c.Tfw", "c.tifw", "c.wld", "c.TFWX"] {
+        place.file(format!("tiff/{name}"), name);
+    }
+    place.file("tiff/c.tif", plain(&[Page::new(0, 9, 9)], Storage::Stored));
+    place.run("tiff --out png --format png --sidecars copy").exits(0);
+    assert_eq!(place.tree("png"), ["c.pgw", "c.png", "c.pngw", "c.wld"]);
+    assert_eq!(place.read("png/c.pngw"), b"c.tifw");
+    // Copies of one name are of the first.
+    place.file("tiff/c.tfw", "lower case");
+    let ran = place.run("tiff --out both --format png --sidecars copy");
+    ran.exits(1).says("both/c.pgw is another file of that name");
+    assert_eq!(place.tree("both"), ["c.pgw", "c.png", "c.pngw", "c.wld"]);
+}
+
+#[test]
+fn a_link_without_a_target_is_named_with_it() {
+    let place = Place::with(&["in/a.pgm", "else/a.xmp"]);
+    place.link("../gone.prj", "in/a.prj");
+    place.link("../else/a.xmp", "in/a.xmp");
+    for inputs in ["in", "in/a.pgm"] {
+        let ran = place.run(&format!("{inputs} --out out --overwrite --sidecars copy"));
+        ran.exits(1)
+            .says("in/a.prj: it is not copied: it is a link to ../gone.prj: its target is missing")
+            .says("Failed: 1, 1 of them a sidecar file that was not copied (see above)");
+        assert_eq!(place.tree("out"), ["a.pgm", "a.xmp"]);
+    }
+}
+
+#[test]
+fn a_sidecar_that_does_not_fit_fails_and_its_picture_is_done() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    place.file("in/a.xmp", vec![b' '; 2 << 20]);
+    place.file("in/b.xmp", vec![b' '; 2 << 20]);
+    let arguments = "in --out out --sidecars copy --devices cpu --json";
+    let Some(ran) = place.run_with_mount("size=1m", arguments) else { return };
+    let json = ran.exits(1).json();
+    assert_eq!((&json["done"], &json["left"]), (&2.into(), &0.into()), "{json}");
+    let failed = json["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 2, "{json}");
+    assert!(failed.iter().all(|one| one["error"].as_str().unwrap().contains("free some space")), "{json}");
+}
+
+#[test]
+fn the_sidecars_of_a_picture_without_an_extension_are_no_outputs_to_make_again() {
+    let place = Place::with(&["in/a", "in/1.2.3"]);
+    for name in ["a.xmp", "a.aux.xml", "1.2.prj", "1.2.3.xmp"] {
+        place.file(format!("in/{name}"), PAM);
+    }
+    for _ in 0..2 {
+        let ran = place.run("in --out out --sidecars copy");
+        assert!(!ran.exits(0).stderr().contains("made again"), "{ran}");
+        assert_eq!(place.tree("out"), ["1.2.3", "1.2.3.xmp", "1.2.prj", "a", "a.aux.xml", "a.xmp"]);
+    }
+    let ran = place.run("in --out out --sidecars copy --strength 0.5");
+    ran.exits(0).says("2 outputs with other settings were made again");
 }

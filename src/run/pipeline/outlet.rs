@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use store::{Bucket, Url};
@@ -68,9 +68,9 @@ pub trait Outlet: Sync {
     /// Records that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
 
-    /// Copies the sidecar files of an input whose output is there. Returns notes about those that
-    /// cannot be copied.
-    fn copy_sidecars(&self, _job: &Job) -> Vec<String> {
+    /// Copies the sidecar files of an input whose output is there. Returns those that cannot be
+    /// copied, each with the reason.
+    fn copy_sidecars(&self, _job: &Job) -> Vec<(PathBuf, PictureError)> {
         Vec::new()
     }
 
@@ -334,7 +334,7 @@ impl Outlet for Encoder<'_> {
         notes::read(&self.folder_of(job, page)?, name).ok()
     }
 
-    fn copy_sidecars(&self, job: &Job) -> Vec<String> {
+    fn copy_sidecars(&self, job: &Job) -> Vec<(PathBuf, PictureError)> {
         self.sidecars().map_or_else(Vec::new, |copies| copies.for_job(job))
     }
 
