@@ -19,6 +19,9 @@ use zarrs::array::{Array, ArrayBuilder, ArrayCreateError};
 use zarrs::metadata::Configuration;
 use zarrs::plugin::{ExtensionAliases, ExtensionName, ZarrVersion, ZarrVersion2, ZarrVersion3};
 
+/// The first bytes of a member of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// The bytes of a chunk before or after a codec.
 type Raw<'a> = Cow<'a, [u8]>;
 
@@ -38,7 +41,7 @@ enum Bound {
 pub(super) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        register_one::<GzipCodec>(Bound::Unpack(|packed, most| read(GzDecoder::new(packed), most)));
+        register_one::<GzipCodec>(Bound::Unpack(unpack_gzip));
         register_one::<ZlibCodec>(Bound::Unpack(|packed, most| read(ZlibDecoder::new(packed), most)));
         register_one::<ZstdCodec>(Bound::Unpack(unpack_zstd));
         register_one::<BloscCodec>(Bound::Stated(stated_by_blosc));
@@ -96,8 +99,28 @@ fn bounded(codec: Codec, bound: Bound) -> Codec {
 /// Reads a stream to its end, which is at most `most` bytes away.
 fn read(stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
-    stream.take(most.saturating_add(1)).read_to_end(&mut unpacked)?;
-    if unpacked.len() as u64 <= most { Ok(unpacked) } else { Err(too_long(most)) }
+    read_on(stream, &mut unpacked, most)?;
+    Ok(unpacked)
+}
+
+/// Adds a stream to bytes that may be at most `most` bytes then.
+fn read_on(stream: impl Read, unpacked: &mut Vec<u8>, most: u64) -> io::Result<()> {
+    let room = most.saturating_sub(unpacked.len() as u64);
+    stream.take(room.saturating_add(1)).read_to_end(unpacked)?;
+    if unpacked.len() as u64 <= most { Ok(()) } else { Err(too_long(most)) }
+}
+
+/// Unpacks all members of a file of gzip (RFC 1952, 2.2).
+fn unpack_gzip(packed: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let (mut unpacked, mut left) = (Vec::new(), packed);
+    loop {
+        let mut member = GzDecoder::new(left);
+        read_on(&mut member, &mut unpacked, most)?;
+        left = member.into_inner();
+        if !left.starts_with(&GZIP) {
+            return Ok(unpacked);
+        }
+    }
 }
 
 fn unpack_zstd(packed: &[u8], most: u64) -> io::Result<Vec<u8>> {
@@ -199,6 +222,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn members_of_gzip_are_one_chunk_within_its_length() {
+        let member = |part: &[u8]| {
+            let mut member = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            member.write_all(part).unwrap();
+            member.finish().unwrap()
+        };
+        let (one, other) = (vec![1; 5000], vec![2; 3000]);
+        let packed = [member(&one), member(b""), member(&other)].concat();
+        assert_eq!(unpack_gzip(&packed, 8000).unwrap(), [&one[..], &other].concat());
+        assert!(unpack_gzip(&packed, 7999).is_err() && unpack_gzip(&packed, 4999).is_err());
+        assert!(unpack_gzip(&packed[..packed.len() - 1], 8000).is_err());
+        // Bytes after the last member are padding.
+        assert_eq!(unpack_gzip(&[member(&one), vec![0; 9]].concat(), 5000).unwrap(), one);
+    }
+
+    #[test]
     fn what_unpacks_to_more_than_it_may_is_refused() {
         let zeros = vec![0; 1 << 20];
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -207,7 +246,7 @@ mod tests {
         zlib.write_all(&zeros).unwrap();
         let streamed = zstd::stream::encode_all(&zeros[..], 1).unwrap();
         let unpackers: [(Unpack, Vec<u8>); 4] = [
-            (|packed, most| read(GzDecoder::new(packed), most), gzip.finish().unwrap()),
+            (unpack_gzip, gzip.finish().unwrap()),
             (|packed, most| read(ZlibDecoder::new(packed), most), zlib.finish().unwrap()),
             (unpack_zstd, zstd::bulk::compress(&zeros, 1).unwrap()),
             (unpack_zstd, streamed),
