@@ -86,7 +86,7 @@ pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, Cod
     }
     let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
     let mut metadata = metadata(&image, &boxes)?;
-    let wide = wide(&image, &layout);
+    let wide = wide(&image, &layout)?;
     let (wide, icc) = wide.map_or((None, metadata.icc.take()), |(wide, icc)| (Some(wide), Some(icc)));
     metadata.icc = icc;
     if wide.is_some() {
@@ -184,13 +184,16 @@ fn write_rows(stream: &mut ImageStream<'_>, wide: Option<&Wide>, layout: &Layout
 
 /// Returns the way from light to the levels of a lossy picture, and its profile, if it has one with
 /// primaries of its own.
-fn wide(image: &JxlImage, layout: &Layout) -> Option<(Wide, Vec<u8>)> {
+///
+/// # Errors
+/// If its primaries span no colour space.
+fn wide(image: &JxlImage, layout: &Layout) -> Result<Option<(Wide, Vec<u8>)>, CodecError> {
     let is_lossy = image.image_header().metadata.xyb_encoded;
     if !is_lossy || layout.pixel.colour_channels() == 1 || image.hdr_type().is_some() {
-        return None;
+        return Ok(None);
     }
     let icc = image.original_icc().map_or_else(|| image.rendered_icc(), <[u8]>::to_vec);
-    Some((Wide::of(&icc)?, icc))
+    Ok(Wide::of(&icc)?.map(|wide| (wide, icc)))
 }
 
 /// Reads the header of the picture from the pieces of a codestream; returns the pieces after it.

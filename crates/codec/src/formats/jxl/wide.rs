@@ -8,8 +8,16 @@ use std::fmt;
 
 use moxcms::{ColorProfile, DataColorSpace, Matrix3d, ToneCurveEvaluator};
 
+use super::malformed;
+use crate::CodecError;
+
 /// The greatest difference of a matrix from one that changes nothing, for primaries of sRGB.
 const SAME: f64 = 2e-3;
+
+/// The least determinant of primaries that span a colour space; sRGB's is 0.16.
+///
+/// Profiles have 16 binary digits, so that primaries on one line seldom give exactly 0.
+const LEAST: f64 = 1e-4;
 
 /// XYZ of the primaries of sRGB, one in each column, adapted to the white of profiles.
 ///
@@ -35,8 +43,11 @@ pub(super) struct Wide {
 
 impl Wide {
     /// Returns the way to a profile of primaries and curves, unless the primaries are sRGB's.
-    pub(super) fn of(icc: &[u8]) -> Option<Self> {
-        let profile = ColorProfile::new_from_slice(icc).ok()?;
+    ///
+    /// # Errors
+    /// If the primaries span no colour space.
+    pub(super) fn of(icc: &[u8]) -> Result<Option<Self>, CodecError> {
+        let Ok(profile) = ColorProfile::new_from_slice(icc) else { return Ok(None) };
         let tables = [
             &profile.lut_b_to_a_perceptual,
             &profile.lut_b_to_a_colorimetric,
@@ -44,17 +55,26 @@ impl Wide {
         ];
         let is_matrix = profile.color_space == DataColorSpace::Rgb && profile.pcs == DataColorSpace::Xyz;
         if !is_matrix || tables.iter().any(|table| table.is_some()) {
-            return None;
+            return Ok(None);
         }
-        let matrix = profile.rgb_to_xyz_matrix().inverse().mat_mul(LIGHT).v;
+        let primaries = profile.rgb_to_xyz_matrix();
+        if primaries.determinant().is_none_or(|volume| volume.abs() < LEAST) {
+            return Err(malformed(
+                "the primaries of its profile span no colour space: they lie in one plane; \
+                 give it the right profile with another program",
+            ));
+        }
+        let matrix = primaries.inverse().mat_mul(LIGHT).v;
         let same = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         let mut both = matrix.as_flattened().iter().zip(same.as_flattened());
         if both.all(|(one, same)| (one - same).abs() < SAME) {
-            return None;
+            return Ok(None);
         }
         let curve = |curve: &Option<_>| curve.as_ref().map(moxcms::ToneReprCurve::make_gamma_evaluator)?.ok();
-        let curves = [curve(&profile.red_trc)?, curve(&profile.green_trc)?, curve(&profile.blue_trc)?];
-        Some(Self { matrix: matrix.map(|row| row.map(|number| number as f32)), curves })
+        let curves = [curve(&profile.red_trc), curve(&profile.green_trc), curve(&profile.blue_trc)];
+        let [Some(red), Some(green), Some(blue)] = curves else { return Ok(None) };
+        let matrix = matrix.map(|row| row.map(|number| number as f32));
+        Ok(Some(Self { matrix, curves: [red, green, blue] }))
     }
 
     /// Makes levels of the light of pixels, in place. A pixel has `channels`, colours first.
@@ -84,8 +104,8 @@ mod tests {
     fn primaries_of_a_wider_profile_are_its_greatest_levels() {
         let encoded = |profile: ColorProfile| profile.encode().unwrap();
         let (srgb, wide) = (encoded(ColorProfile::new_srgb()), encoded(ColorProfile::new_display_p3()));
-        assert!(Wide::of(&srgb).is_none() && Wide::of(b"no profile").is_none());
-        let way = Wide::of(&wide).unwrap();
+        assert!(Wide::of(&srgb).unwrap().is_none() && Wide::of(b"no profile").unwrap().is_none());
+        let way = Wide::of(&wide).unwrap().unwrap();
         let back = ColorProfile::new_display_p3().transform_matrix(&ColorProfile::new_srgb()).v;
         for primary in 0..3 {
             let mut pixel =
@@ -95,6 +115,22 @@ mod tests {
             expected[primary] = 1.0;
             let off = pixel.iter().zip(expected).map(|(found, expected): (_, f32)| (found - expected).abs());
             assert!(off.fold(0.0, f32::max) < 0.01, "{pixel:?}");
+        }
+    }
+
+    #[test]
+    fn primaries_that_span_no_colour_space_are_refused() {
+        let mut equal = ColorProfile::new_display_p3();
+        equal.green_colorant = equal.red_colorant;
+        let mut on_a_line = ColorProfile::new_display_p3();
+        let half = |one: f64, other: f64| f64::midpoint(one, other);
+        let (red, green) = (on_a_line.red_colorant, on_a_line.green_colorant);
+        on_a_line.blue_colorant.x = half(red.x, green.x);
+        on_a_line.blue_colorant.y = half(red.y, green.y);
+        on_a_line.blue_colorant.z = half(red.z, green.z);
+        for profile in [equal, on_a_line] {
+            let why = Wide::of(&profile.encode().unwrap()).unwrap_err().to_string();
+            assert!(why.contains("the primaries of its profile span no colour space"), "{why}");
         }
     }
 }
