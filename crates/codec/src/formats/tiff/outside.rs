@@ -9,7 +9,6 @@
 //! They are kept in stacks, with the index of the new directories and without display settings,
 //! which were made for the old contrast.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -183,19 +182,31 @@ impl Source<'_, '_> {
         let index = self.block([INDEX_MARK, index], INDEX, ENTRY)?;
         let has_display = self.block([display_mark, display], DISPLAY, 1)?.is_some();
         let comments = self.block([comments_mark, comments], COMMENTS, 1)?;
-        let index = index.and_then(|index| self.places(&index, directories));
+        let index = index.map(|index| self.places(&index, directories)).transpose()?.flatten();
         Ok(Some(Outside::MicroManager(MicroManager { summary, index, has_display, comments })))
     }
 
     /// Returns the places in an index of all pages.
-    fn places(&self, index: &[u8], directories: &[u64]) -> Option<Vec<[u32; 4]>> {
+    fn places(&mut self, index: &[u8], directories: &[u64]) -> Result<Option<Vec<[u32; 4]>>, CodecError> {
+        if index.len() / ENTRY < directories.len() {
+            return Ok(None);
+        }
+        let held = index.len() + directories.len() * size_of::<[u32; 4]>();
+        ask(self.budget, held as u64, "metadata")?;
         let entries = index.as_chunks::<ENTRY>().0.iter().map(|entry| {
             let mut numbers = entry.chunks_exact(4).map(|number| self.form.number(number) as u32);
             let [place @ .., offset] = std::array::from_fn::<_, 5, _>(|_| numbers.next().unwrap_or(0));
-            (u64::from(offset), place)
+            (offset, place)
         });
-        let entries: HashMap<u64, [u32; 4]> = entries.collect();
-        directories.iter().map(|directory| entries.get(directory).copied()).collect()
+        let mut entries: Vec<(u32, [u32; 4])> = entries.collect();
+        entries.sort_unstable();
+        let mut places = Vec::with_capacity(directories.len());
+        for directory in directories {
+            let found = entries.binary_search_by_key(directory, |(offset, _)| u64::from(*offset));
+            let Ok(at) = found else { return Ok(None) };
+            places.push(entries[at].1);
+        }
+        Ok(Some(places))
     }
 
     fn scan_image(&mut self) -> Result<Option<Outside>, CodecError> {
@@ -212,6 +223,8 @@ impl Source<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Limits;
+    use crate::io::budget::Unbounded;
 
     #[test]
     fn the_table_leads_to_all_that_is_written() {
@@ -234,5 +247,42 @@ mod tests {
             assert_eq!((at(block), at(block + 4)), (mark, 2));
             assert_eq!(&file[block + 8..block + 10], text);
         }
+    }
+
+    #[test]
+    fn the_places_of_many_pages_are_asked_for() {
+        struct Small(u64);
+        impl Budget for Small {
+            fn hold(&mut self, bytes: u64) -> Result<(), u64> {
+                self.0 = self.0.checked_sub(bytes).ok_or(self.0)?;
+                Ok(())
+            }
+        }
+        const PAGES: usize = 60_000;
+        let directories: Vec<u64> = (0..PAGES as u64).map(|page| 10_000_000 - 8 * page).collect();
+        let index: Vec<_> = (0..PAGES as u32).map(|page| [page, 1, 2, 3]).collect();
+        let of = MicroManager {
+            summary: b"{}".to_vec(),
+            index: Some(index.clone()),
+            has_display: false,
+            comments: None,
+        };
+        let bytes = [b"II*\0\0\0\0\0".to_vec(), of.written(&directories)].concat();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        let mut read = |bytes| {
+            let (mut buffer, mut budget) = (Vec::new(), Small(bytes));
+            let limits = Limits { max_pixels: 1, max_bytes: u64::MAX };
+            let mut file = Reader::new(&mut file, &mut buffer, &limits, &mut Unbounded)?;
+            let form = Form { big: false, big_endian: false };
+            Source { file: &mut file, form, budget: &mut budget }.micro_manager(&directories)
+        };
+        let (in_file, sorted) = (PAGES * ENTRY, PAGES * (ENTRY + 16));
+        let Ok(Some(Outside::MicroManager(found))) = read((in_file + sorted) as u64) else {
+            panic!("it is read")
+        };
+        assert_eq!(found.index, Some(index));
+        let why = read((in_file + sorted - 1) as u64).unwrap_err();
+        assert!(matches!(why, CodecError::LargerThanMemory { .. }), "{why}");
     }
 }
