@@ -2,7 +2,6 @@
 
 mod done;
 mod earlier;
-pub mod filesystem;
 pub(crate) mod folder_settings;
 pub(crate) mod holes;
 mod job;

@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::fs::beneath::Folder;
-use crate::fs::stamp::{ctime_ns, mtime_ns};
+use crate::fs::filesystem::FileSystem;
+use crate::fs::paths::folder_of;
+use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::picture::record::Record;
 
 /// Bytes of two files that are compared at once.
@@ -27,7 +29,9 @@ pub enum Replaces {
 impl Replaces {
     /// Returns the permission to replace the file that is in the place of an output now.
     pub fn at(output: &Path) -> Self {
-        Self::Seen(fs::symlink_metadata(output).ok().map(|there| Seen::of(&there)))
+        let there = fs::symlink_metadata(output).ok();
+        let lasting = || FileSystem::of(folder_of(output)).is_ok_and(|own| own.lasting_inodes);
+        Self::Seen(there.map(|there| Seen::of(&there, lasting())))
     }
 
     /// Returns the permission for another output of the same input.
@@ -39,18 +43,22 @@ impl Replaces {
 
 /// A file as it was seen.
 ///
-/// A file that is moved to its place has another ctime. Inode numbers may change on network file
-/// systems.
+/// A file that is moved to its place has another inode number, where these last, and another ctime,
+/// but for one tick of the kernel's clock. Device numbers do not last: a network file system has
+/// another one each time it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    size: u64,
-    mtime_ns: i64,
+    stamp: Stamp,
     ctime_ns: i64,
 }
 
 impl Seen {
-    fn of(there: &Metadata) -> Self {
-        Self { size: there.len(), mtime_ns: mtime_ns(there), ctime_ns: ctime_ns(there) }
+    fn of(there: &Metadata, lasting_inodes: bool) -> Self {
+        Self { stamp: Stamp::of(there, lasting_inodes), ctime_ns: ctime_ns(there) }
+    }
+
+    fn is_of(&self, there: &Metadata) -> bool {
+        self.stamp.is_of(there) && self.ctime_ns == ctime_ns(there)
     }
 }
 
@@ -85,7 +93,7 @@ impl Place {
         Ok(match replaces {
             Replaces::Any => Self::Replaceable,
             Replaces::Nothing => Self::Taken,
-            Replaces::Seen(Some(seen)) if seen == Seen::of(&there) => Self::Replaceable,
+            Replaces::Seen(Some(seen)) if seen.is_of(&there) => Self::Replaceable,
             Replaces::Seen(_) | Replaces::Own => match Record::of(output) {
                 Some(record) if record.is_untouched(&there) => Self::Replaceable,
                 // File systems without extended attributes keep no records.
@@ -147,6 +155,23 @@ mod tests {
         let why = unpublished.publish().err().map(|why| why.to_string());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
         (fs::read_to_string(&output).unwrap(), why)
+    }
+
+    #[test]
+    fn another_file_of_the_same_length_and_times_is_not_the_one_that_was_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["a.png", "b.png"].map(|name| folder.path().join(name));
+        let write = |path: &Path| {
+            fs::write(path, "content").unwrap();
+            fs::symlink_metadata(path).unwrap()
+        };
+        // Within one tick of the kernel's clock, unless this thread has to wait between them.
+        for _ in 0..100 {
+            let [of_one, of_other] = [&one, &other].map(|path| write(path));
+            let (seen, vague) = (Seen::of(&of_one, true), Seen::of(&of_one, false));
+            assert!(seen.is_of(&of_one) && vague.is_of(&of_one));
+            assert!(!seen.is_of(&of_other));
+        }
     }
 
     #[test]

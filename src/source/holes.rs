@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 
-use super::filesystem::{FileSystem, Finding};
+use crate::fs::filesystem::{FileSystem, Finding};
 use crate::fs::input::open;
 
 /// Returns whether an open file has holes that its file system reports: many shared ones report

@@ -18,7 +18,6 @@ use store::Storage;
 use walkdir::{DirEntry, WalkDir};
 
 use super::done::InputState;
-use super::filesystem::FileSystem;
 use super::folder_settings::{FolderNote, FolderSettings};
 use super::list;
 use super::plan::{Plan, Skip, Skipped};
@@ -28,6 +27,7 @@ use super::sidecars;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use crate::config::{Naming, Settings, SidecarsChoice, Style};
 use crate::error::{Error, PictureError, Refusal};
+use crate::fs::filesystem::FileSystem;
 use crate::fs::paths::{Identity, Shown};
 use crate::selection::{Choice, Links, Selection, is_hidden};
 use crate::source::stop::Stop;

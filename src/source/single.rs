@@ -10,11 +10,11 @@ use std::sync::Arc;
 use store::{Bucket, Found, Object, Url};
 
 use super::done::InputState;
-use super::filesystem::FileSystem;
 use super::job::Job;
 use super::pair::Pair;
 use crate::config::{PictureSettings, Settings};
 use crate::error::{PictureError, Refusal};
+use crate::fs::filesystem::FileSystem;
 use crate::picture::record::Record;
 use crate::publish::PublishError;
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Options;
+use crate::fs::filesystem::{FileSystem, Finding};
 use crate::fs::paths::Identity;
 use crate::fs::stamp::Stamp;
 use crate::service::watch::settle::{Doubt, Seen};
 use crate::service::watch::writer::Writer;
-use crate::source::filesystem::{FileSystem, Finding};
 
 /// The interval of listings of a folder without messages, such as one on a shared file system,
 /// unless the user sets one.
