@@ -42,16 +42,26 @@ impl Page {
         Self { stack: Arc::new(stack), index: 0 }
     }
 
-    /// Returns a note if slices of the file's volumes seem to be missing.
-    pub(crate) fn gaps(&self, input: &Path) -> Option<String> {
-        let (missing, (before, behind)) = self.stack.volumes.as_ref()?.missing()?;
-        let seem = if missing == 1 { "slice seems" } else { "slices seem" };
-        Some(format!(
-            "{missing} {seem} to be missing in {}, the first between frames {} and {}; those around it are taken for neighbours",
-            Shown(input),
-            before + 1,
-            behind + 1
-        ))
+    /// Returns notes on irregularities of the file's volumes: slices without a position, and
+    /// seemingly missing ones.
+    pub(crate) fn notes(&self, input: &Path) -> Vec<String> {
+        let Some(volumes) = &self.stack.volumes else { return Vec::new() };
+        let unplaced = volumes.are_unplaced().then(|| {
+            format!(
+                "the frames of {} have no planes in common (ImagePositionPatient, ImageOrientationPatient), so they are taken as its dimensions or vectors number them, or else as they are stored",
+                Shown(input)
+            )
+        });
+        let gaps = volumes.missing().map(|(missing, (before, behind))| {
+            let seem = if missing == 1 { "slice seems" } else { "slices seem" };
+            format!(
+                "{missing} {seem} to be missing in {}, the first between frames {} and {}; those around it are taken for neighbours",
+                Shown(input),
+                before + 1,
+                behind + 1
+            )
+        });
+        unplaced.into_iter().chain(gaps).collect()
     }
 
     /// Returns the number of its picture: it is this picture or a band of it.

@@ -320,7 +320,7 @@ impl Loader<'_> {
             }
             let page = Page::first(pages, self.settings.operation.method.has_boxes(), joins_channels);
             let stack = Arc::clone(&page.stack);
-            page.gaps(&work.job.input).into_iter().for_each(|note| self.run.events.note(note, true));
+            page.notes(&work.job.input).into_iter().for_each(|note| self.run.events.note(note, true));
             work.page = Some(page);
             self.run.pass_over_counting(work);
             stack.expect(work.pass.passes());

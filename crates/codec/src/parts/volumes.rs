@@ -9,6 +9,7 @@ pub struct Volumes {
     pages: Vec<SliceOf>,
     at_once: usize,
     missing: Option<(usize, (usize, usize))>,
+    unplaced: bool,
 }
 
 /// The place of a page as a slice of a volume.
@@ -84,12 +85,23 @@ impl Volumes {
         if volumes.iter().all(|slices| slices.len() < 2) {
             return Err(NoVolumes::Flat);
         }
-        Ok(Self { pages, at_once, missing: None })
+        Ok(Self { pages, at_once, missing: None, unplaced: false })
     }
 
     /// Returns the same, of which so many slices seem to be missing, the first between two pages.
     pub(crate) fn lacking(self, missing: Option<(usize, (usize, usize))>) -> Self {
         Self { missing, ..self }
+    }
+
+    /// Returns the same; `unplaced` is whether not all slices of a volume state where they lie.
+    pub(crate) fn unplaced(self, unplaced: bool) -> Self {
+        Self { unplaced, ..self }
+    }
+
+    /// Returns whether slices of a volume are in another order than that of their positions, as not
+    /// all state these.
+    pub fn are_unplaced(&self) -> bool {
+        self.unplaced
     }
 
     /// Returns the number of slices that seem to be missing, and the pages around the first gap.

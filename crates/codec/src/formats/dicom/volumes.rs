@@ -3,7 +3,8 @@
 //! They are given by its dimensions (PS3.3, C.7.6.17), or by the vectors along which the frames of
 //! nuclear medicine follow each other (C.8.4.8). A file that has neither is one volume. The slices
 //! of a volume lie where their positions and orientations state (C.7.6.16.2.3 and 4), as the files
-//! of a series do; or else where dimensions and vectors state, or else one after the other.
+//! of a series do; or else, with a note, where dimensions and vectors state, or else one after
+//! the other.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
     for (frame, Stated { volume, .. }) in slices.iter().enumerate() {
         volumes.entry(volume.clone()).or_default().push(frame);
     }
-    let mut gaps: Option<(usize, (usize, usize))> = None;
+    let (mut gaps, mut unplaced) = (None::<(usize, (usize, usize))>, false);
     for frames in volumes.values() {
         let planes: Vec<_> = frames.iter().map(|&frame| plane(set, frame as u32)).collect();
         match Places::of(&planes) {
@@ -56,11 +57,11 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
             Places::Turned(one, other) => {
                 return Err(NoVolumes::Turned { one: frames[one], other: frames[other] });
             }
-            Places::Unknown => {}
+            Places::Unknown => unplaced |= planes.len() > 1,
         }
     }
     let found = Volumes::new(slices.into_iter().map(|Stated { volume, place }| (volume, place)))?;
-    Ok(found.lacking(gaps))
+    Ok(found.lacking(gaps).unplaced(unplaced))
 }
 
 /// The volume of a frame, and its place there.
@@ -196,6 +197,13 @@ mod tests {
         let some = [Frame(&[2], Some(0.0), AXIAL), Frame(&[1], None, AXIAL)];
         assert_eq!(volumes(&[IN_STACK], &some), Ok(vec![(0, 1), (0, 0)]));
         assert_eq!(volumes(&[], &some), Ok(vec![(0, 0), (0, 1)]));
+        for dimensions in [&[][..], &[IN_STACK]] {
+            assert!(made(dimensions, &some).unwrap().are_unplaced());
+        }
+        assert!(!made(&[STACK, IN_STACK], &stacked).unwrap().are_unplaced());
+        // A volume of one slice is in order.
+        let lone = [at(&[1, 1], 1.0), at(&[1, 2], 2.0), Frame(&[2, 1], None, AXIAL)];
+        assert!(!made(&[STACK, IN_STACK], &lone).unwrap().are_unplaced());
     }
 
     #[test]
