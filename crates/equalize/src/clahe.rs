@@ -28,6 +28,7 @@ use super::executor::{Executor, Pool, Team};
 use super::exposure;
 use super::histogram::{self, Counted, Counting, Tally};
 use super::level::Level;
+use super::piece::Piece;
 pub use super::portable::Corners;
 use super::portable::{Quad, quantize};
 use super::sample::Sample;
@@ -39,7 +40,7 @@ use plane::{PaddedPlane, Rows, Shape};
 use slots::Slots;
 use sparse::{SlotRow, Sorting};
 use survey::{Interval, Survey, marked};
-use tiles::Axis;
+use tiles::{Axes, Axis};
 pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
 pub use volume::{
     BoxTables, Clippings, Extent, Part, Rolling, RowCounts, RowTables, Volume, equalize_volume_on,
@@ -89,11 +90,9 @@ impl Geometry {
 /// The buffers for a plane, reused from picture to picture.
 pub(super) struct Buffers<S> {
     padding: Vec<S>,
-    exposure: Option<Vec<S>>,
     slots: Slots<S>,
     survey: Survey,
-    across: Axis,
-    down: Axis,
+    axes: Axes,
     dense: Vec<LutRow<S>>,
     sparse: Vec<SlotRow<S>>,
 }
@@ -102,11 +101,9 @@ impl<S> Default for Buffers<S> {
     fn default() -> Self {
         Self {
             padding: Vec::new(),
-            exposure: None,
             slots: Slots::default(),
             survey: Survey::default(),
-            across: Axis::default(),
-            down: Axis::default(),
+            axes: Axes::default(),
             dense: Vec::new(),
             sparse: Vec::new(),
         }
@@ -153,37 +150,38 @@ impl<S: Sample> Counting for Thread<S> {
     }
 }
 
-/// Equalizes one plane of a picture with CLAHE, in place or, with a `source`, from there.
+/// Equalizes one plane of a picture with CLAHE.
 pub(super) fn equalize<S: Sample, E: Executor>(
-    (source, samples): (Option<&[S]>, &mut [S]),
+    picture: Piece<'_, S>,
     layout: &Layout,
     plane: Plane,
-    (clahe, operation): (&Clahe, &Operation),
-    (buffers, threads): (&mut Buffers<S>, &mut Pool<Thread<S>>),
+    clahe: &Clahe,
+    operation: &Operation,
+    buffers: &mut super::Buffers<S>,
     team: &Team<'_, E>,
 ) {
+    let super::Buffers { threads, clahe: buffers, .. } = buffers;
     let levels = operation.levels.number(layout.depth);
     let tiles = Geometry::new(layout, clahe).with_levels(levels);
     let (width, height) = (layout.width as usize, layout.height as usize);
     let relight = operation.relight(layout.depth);
-    let Buffers { padding, exposure, slots, survey, across, down, dense, sparse } = buffers;
-    *exposure = operation.exposure.map(|exposure| {
-        let what = (width, layout.pixel, plane, Counted::Visible);
-        exposure.table(levels, histogram::count_plane(source.unwrap_or(samples), what, threads, team))
+    let exposure: Option<Vec<S>> = operation.exposure.map(|exposure| {
+        let (old, pixel) = (picture.old(), layout.pixel);
+        let counts = histogram::count_plane(old, width, pixel, plane, Counted::Visible, threads, team);
+        exposure.table(levels, counts)
     });
     let shape = Shape { width, height, pixel: layout.pixel, plane, relight, exposure: exposure.as_deref() };
-    across.set(width, tiles.tile_width, tiles.columns);
-    down.set(height, tiles.tile_height, tiles.rows);
-    let axes = (&*across, &*down);
-    let whole = PaddedPlane { shape, samples: source.unwrap_or(samples), padding: &[] };
-    let looked = look(&whole, &tiles, axes, (clahe, levels), (slots, survey), (threads, team));
-    let Some(clipping) = looked else {
-        return super::copy((source, samples), layout.pixel, team);
+    buffers.axes.set(layout, &tiles);
+    let whole = PaddedPlane { shape, samples: picture.old(), padding: &[] };
+    let Some(clipping) = look(&whole, &tiles, clahe, levels, buffers, threads, team) else {
+        return picture.copy(layout.pixel, team);
     };
+    let Buffers { padding, slots, survey, axes, dense, sparse } = buffers;
     shape.pad(whole.samples, &tiles, padding);
+    let Piece { source, samples } = picture;
     let is_sparse = survey.most_entries(&tiles) as u64 > tiles.entries_allowed();
     let strength = operation.strength;
-    let task = Task { shape, source, padding, tiles, clipping, strength, slots, survey, across, down };
+    let task = Task { shape, source, padding, tiles, clipping, strength, slots, survey, axes };
     if is_sparse {
         bands::equalize(&task, samples, sparse, threads, team);
     } else {
@@ -197,18 +195,22 @@ pub(super) fn equalize<S: Sample, E: Executor>(
 
 /// Finds out which levels occur where, as far as this pays off.
 ///
+/// The buffers have the axes of the plane. They get its slots and its survey.
+///
 /// Returns the treatment of each tile, or `None` if the plane stays as it is.
 fn look<S: Sample, E: Executor>(
     plane: &PaddedPlane<'_, S>,
     tiles: &Geometry,
-    axes: (&Axis, &Axis),
-    (clahe, levels): (&Clahe, usize),
-    (slots, survey): (&mut Slots<S>, &mut Survey),
-    (threads, team): (&mut Pool<Thread<S>>, &Team<'_, E>),
+    clahe: &Clahe,
+    levels: usize,
+    buffers: &mut Buffers<S>,
+    threads: &mut Pool<Thread<S>>,
+    team: &Team<'_, E>,
 ) -> Option<Clipping> {
+    let Buffers { slots, survey, axes, .. } = buffers;
     let limit = clahe.clip_limit;
     let clipping = if limit.needs_levels(levels) {
-        survey.look(plane, axes, true, (threads, team));
+        survey.look(plane, axes, true, threads, team);
         let occurs = marked(threads);
         slots.set_occurring(&occurs);
         let occurs = exposure::occurring(&occurs, plane.shape.exposure);
@@ -218,7 +220,7 @@ fn look<S: Sample, E: Executor>(
             slots.set_all();
             survey.assume(Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, axes);
         } else {
-            let seen = survey.look(plane, axes, false, (threads, team));
+            let seen = survey.look(plane, axes, false, threads, team);
             slots.set_seen(&seen, plane, threads, team);
         }
         Clipping::new(limit, tiles.area(), levels)
@@ -273,7 +275,8 @@ mod tests {
     use super::*;
     use crate::{ClipLimit, Method, Pixel, Sequential};
 
-    fn bytes<S: Sample>(buffers: &Buffers<S>, threads: &mut Pool<Thread<S>>) -> usize {
+    fn bytes<S: Sample>(buffers: &mut crate::Buffers<S>) -> usize {
+        let crate::Buffers { threads, clahe: buffers, .. } = buffers;
         let of_thread = |thread: &Thread<S>| {
             thread.rows.bytes_taken()
                 + size_of_val(&thread.quads[..])
@@ -283,8 +286,8 @@ mod tests {
         size_of_val(&buffers.padding[..])
             + size_of_val(buffers.slots.levels())
             + buffers.survey.bytes_taken()
-            + buffers.across.bytes_taken()
-            + buffers.down.bytes_taken()
+            + buffers.axes.across.bytes_taken()
+            + buffers.axes.down.bytes_taken()
             + buffers.tables()
             + threads.all().iter().map(of_thread).sum::<usize>()
     }
@@ -299,13 +302,12 @@ mod tests {
                         (0..width * height).map(|at| (at * 40_503 % 65_521 / apart * apart) as u16).collect();
                     let tiles = Tiles::Grid { x: grid, y: grid };
                     let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles, noise: 0 };
-                    let (mut buffers, mut threads) = (Buffers::default(), Pool::default());
+                    let mut buffers = crate::Buffers::default();
                     let operation = Operation::new(Method::Clahe(clahe));
-                    let what = (&clahe, &operation);
                     let team = Team::new(&Sequential, samples.len());
-                    let kept = (&mut buffers, &mut threads);
-                    equalize((None, &mut samples), &layout, Plane::Channel(0), what, kept, &team);
-                    let taken = bytes(&buffers, &mut threads) as u64;
+                    let (picture, plane) = (Piece::in_place(&mut samples), Plane::Channel(0));
+                    equalize(picture, &layout, plane, &clahe, &operation, &mut buffers, &team);
+                    let taken = bytes(&mut buffers) as u64;
                     let promised = Geometry::new(&layout, &clahe).scratch_bytes(&layout);
                     assert!(taken <= promised, "{taken} {promised} {layout:?} {grid}");
                 }

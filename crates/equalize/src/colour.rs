@@ -130,7 +130,8 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
 pub(super) fn write<S: Sample>(
     samples: &mut [S],
     pixel: Pixel,
-    (plane, relight): (Plane, Relight),
+    plane: Plane,
+    relight: Relight,
     before: &[S],
     values: &[S],
 ) {

@@ -137,8 +137,9 @@ fn count_samples<S: Sample>(
     let (width, pixel) = (layout.width as usize, layout.pixel);
     let team = Team::new(executor, samples.len());
     for (&plane, counts) in planes(pixel).iter().zip(counts.chunks_exact_mut(S::LEVELS)) {
-        let what = (width, pixel, plane, counted(pixel, plane));
-        counts.copy_from_slice(count_plane(samples, what, &mut buffers.threads, &team));
+        let counted = counted(pixel, plane);
+        let threads = &mut buffers.threads;
+        counts.copy_from_slice(count_plane(samples, width, pixel, plane, counted, threads, &team));
     }
 }
 

@@ -185,7 +185,10 @@ pub(super) trait Counting {
 /// Counts one plane of a picture, as [`add_plane`] does, and returns how often each level occurs.
 pub(super) fn count_plane<'t, S: Sample, T: Counting + Default + Send, E: Executor>(
     samples: &[S],
-    (width, pixel, plane, counted): (usize, Pixel, Plane, Counted),
+    width: usize,
+    pixel: Pixel,
+    plane: Plane,
+    counted: Counted,
     threads: &'t mut Pool<T>,
     team: &Team<'_, E>,
 ) -> &'t [u64] {

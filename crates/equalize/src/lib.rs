@@ -43,6 +43,7 @@ mod level;
 mod levels;
 pub mod lut;
 mod percentiles;
+mod piece;
 pub mod planes;
 mod portable;
 mod sample;
@@ -67,6 +68,7 @@ pub use levels::Levels;
 pub use lut::Plateau;
 use lut::Rule;
 pub use percentiles::Stretch;
+use piece::Piece;
 pub use sample::Sample;
 pub use strength::Strength;
 
@@ -270,11 +272,13 @@ pub fn equalize_on(
     assert!(operation.can_equalize(layout), "colours that the operation takes");
     match layout.depth {
         Depth::Eight => {
-            equalize_samples((source, pixels), layout, operation, reference, &mut scratch.eight, executor);
+            let picture = Piece { source, samples: pixels };
+            equalize_samples(picture, layout, operation, reference, &mut scratch.eight, executor);
         }
         Depth::Sixteen => {
-            let samples = (source.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(pixels));
-            equalize_samples::<u16>(samples, layout, operation, reference, &mut scratch.sixteen, executor);
+            let source = source.map(bytemuck::cast_slice);
+            let picture = Piece { source, samples: bytemuck::cast_slice_mut(pixels) };
+            equalize_samples::<u16>(picture, layout, operation, reference, &mut scratch.sixteen, executor);
         }
     }
 }
@@ -317,27 +321,28 @@ pub fn apply_on(
 pub fn equalize_gray8(samples: &mut [u8]) {
     let operation = Operation::new(Method::Global);
     let team = Team::new(&Sequential, samples.len());
-    through_luts((None, samples), (0, Pixel::Gray), &operation, &[], &mut Buffers::default(), &team);
+    let picture = Piece::in_place(samples);
+    through_luts(picture, 0, Pixel::Gray, &operation, &[], &mut Buffers::default(), &team);
 }
 
 fn equalize_samples<S: Sample>(
-    (mut source, samples): (Option<&[S]>, &mut [S]),
+    picture: Piece<'_, S>,
     layout: &Layout,
     operation: &Operation,
     reference: &[u64],
     buffers: &mut Buffers<S>,
     executor: &impl Executor,
 ) {
+    let Piece { mut source, samples } = picture;
     let team = Team::new(executor, samples.len());
     if let Method::Clahe(clahe) = operation.method {
-        let what = (&clahe, operation);
         for &plane in operation.to_equalize(layout.pixel) {
-            let kept = (&mut buffers.clahe, &mut buffers.threads);
-            clahe::equalize((source.take(), samples), layout, plane, what, kept, &team);
+            let picture = Piece { source: source.take(), samples };
+            clahe::equalize(picture, layout, plane, &clahe, operation, buffers, &team);
         }
     } else {
-        let shape = (layout.width as usize, layout.pixel);
-        through_luts((source, samples), shape, operation, reference, buffers, &team);
+        let (picture, width) = (Piece { source, samples }, layout.width as usize);
+        through_luts(picture, width, layout.pixel, operation, reference, buffers, &team);
     }
     clamp(samples, layout, operation, &team);
     // The buffers of the other threads are not kept.
@@ -355,17 +360,18 @@ fn clamp<S: Sample, E: Executor>(
 ) {
     if operation.may_exceed_levels(layout) {
         let highest = S::from_level(operation.levels.number(layout.depth) as u32 - 1);
-        let pieces = pieces((None, samples), layout.pixel, team);
-        team.for_each(pieces, |(_, samples)| levels::clamp_samples(samples, layout.pixel, highest));
+        let pieces = Piece::in_place(samples).cut(layout.pixel, team);
+        team.for_each(pieces, |piece| levels::clamp_samples(piece.samples, layout.pixel, highest));
     }
 }
 
 /// Sends all equalized planes through the LUTs that follow from their counts.
 ///
-/// `samples` are whole rows of `width` pixels, or any number of pixels if `width` is 0.
+/// The picture has whole rows of `width` pixels, or any number of pixels if `width` is 0.
 fn through_luts<S: Sample, E: Executor>(
-    (source, samples): (Option<&[S]>, &mut [S]),
-    (width, pixel): (usize, Pixel),
+    picture: Piece<'_, S>,
+    width: usize,
+    pixel: Pixel,
     operation: &Operation,
     reference: &[u64],
     buffers: &mut Buffers<S>,
@@ -375,11 +381,11 @@ fn through_luts<S: Sample, E: Executor>(
     let Buffers { threads, luts, .. } = buffers;
     luts.resize(planes.len() * S::LEVELS, S::zeroed());
     for (number, (&plane, lut)) in planes.iter().zip(luts.chunks_exact_mut(S::LEVELS)).enumerate() {
-        let what = (width, pixel, plane, Counted::Visible);
-        let counts = histogram::count_plane(source.unwrap_or(samples), what, threads, team);
+        let old = picture.old();
+        let counts = histogram::count_plane(old, width, pixel, plane, Counted::Visible, threads, team);
         lut::fill_plane(operation, number, counts, reference, lut);
     }
-    map_planes((source, samples), pixel, operation, luts, team);
+    map_planes(picture, pixel, operation, luts, team);
 }
 
 fn apply_samples<S: Sample>(
@@ -391,32 +397,8 @@ fn apply_samples<S: Sample>(
 ) {
     assert_eq!(luts.len(), operation.planes(layout.pixel) * S::LEVELS, "a LUT for each plane");
     let team = Team::new(executor, samples.len());
-    map_planes((None, samples), layout.pixel, operation, luts, &team);
+    map_planes(Piece::in_place(samples), layout.pixel, operation, luts, &team);
     clamp(samples, layout, operation, &team);
-}
-
-/// The source samples of some pixels, if separate, and the destination.
-type Piece<'a, S> = (Option<&'a [S]>, &'a mut [S]);
-
-/// Cuts a picture into pieces of whole pixels.
-fn pieces<'a, S: Sample, E: Executor>(
-    (source, samples): Piece<'a, S>,
-    pixel: Pixel,
-    team: &Team<'_, E>,
-) -> Vec<Piece<'a, S>> {
-    let length = team.piece(samples.len()).next_multiple_of(pixel.channels());
-    let mut sources = source.map(|source| source.chunks(length));
-    let next = |samples| (sources.as_mut().and_then(Iterator::next), samples);
-    samples.chunks_mut(length).map(next).collect()
-}
-
-/// Copies the samples of a picture to the destination, unless it works in place.
-fn copy<S: Sample, E: Executor>(picture: Piece<'_, S>, pixel: Pixel, team: &Team<'_, E>) {
-    team.for_each(pieces(picture, pixel, team), |(source, samples)| {
-        if let Some(source) = source {
-            samples.copy_from_slice(source);
-        }
-    });
 }
 
 /// Applies a LUT to each plane that is equalized.
@@ -428,14 +410,14 @@ fn map_planes<S: Sample, E: Executor>(
     team: &Team<'_, E>,
 ) {
     let band = BAND * pixel.channels();
-    team.for_each(pieces(picture, pixel, team), |(source, samples)| {
+    team.for_each(picture.cut(pixel, team), |Piece { source, samples }| {
         for (number, samples) in samples.chunks_mut(band).enumerate() {
             if let Some(source) = source {
                 samples.copy_from_slice(&source[number * band..][..samples.len()]);
             }
             let planes = operation.to_equalize(pixel);
             for (&plane, lut) in planes.iter().zip(luts.chunks_exact(S::LEVELS)) {
-                map_plane(samples, pixel, (plane, operation.relight(S::DEPTH)), lut);
+                map_plane(samples, pixel, plane, operation.relight(S::DEPTH), lut);
             }
         }
     });
@@ -445,7 +427,7 @@ fn map_planes<S: Sample, E: Executor>(
 const BAND: usize = 1 << 15;
 
 /// Applies a LUT to one plane of interleaved samples.
-fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, (plane, relight): (Plane, Relight), lut: &[S]) {
+fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, relight: Relight, lut: &[S]) {
     if plane.is_of_all_samples(pixel) {
         return S::map(samples, lut);
     }
@@ -457,7 +439,7 @@ fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, (plane, relight): (Plan
             colour::read(block, pixel, plane, &mut before[..length]);
             after[..length].copy_from_slice(&before[..length]);
             S::map(&mut after[..length], lut);
-            colour::write(block, pixel, (plane, relight), &before[..length], &after[..length]);
+            colour::write(block, pixel, plane, relight, &before[..length], &after[..length]);
         }
     }
 }

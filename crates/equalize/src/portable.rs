@@ -128,13 +128,14 @@ pub(crate) fn blend_portable<S: Level>(
 /// Replaces each value with an interpolation of its entries in the LUTs of eight boxes.
 ///
 /// The four boxes in front and the four at the back are blended as [`crate::Sample::blend`] does,
-/// and then from front to back by the second weight.
+/// and then from front to back by `back_weight`.
 #[inline(always)]
 pub(crate) fn blend_boxes<S: Level>(
     values: &mut [S],
     [front, back]: [&Corners<'_, S>; 2],
     right_weights: &[f32],
-    (bottom_weight, back_weight): (f32, f32),
+    bottom_weight: f32,
+    back_weight: f32,
 ) {
     let corners = [front.top, front.bottom, back.top, back.bottom];
     for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {

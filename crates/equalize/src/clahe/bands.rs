@@ -12,7 +12,7 @@ use super::Thread;
 use super::plane::{PaddedPlane, Rows, Shape};
 use super::slots::Slots;
 use super::survey::Survey;
-use super::tiles::{Axis, Geometry, Run};
+use super::tiles::{Axes, Geometry, Run};
 use crate::clip::Clipping;
 use crate::executor::{Executor, Pool, Team};
 use crate::sample::Sample;
@@ -32,16 +32,13 @@ pub(super) struct Task<'a, S> {
     pub(super) strength: Strength,
     pub(super) slots: &'a Slots<S>,
     pub(super) survey: &'a Survey,
-    /// The columns of pixels.
-    pub(super) across: &'a Axis,
-    /// The rows of pixels.
-    pub(super) down: &'a Axis,
+    pub(super) axes: &'a Axes,
 }
 
 impl<S: Sample> Task<'_, S> {
     /// Returns the columns of pixels of these runs.
     pub(super) fn columns(&self, runs: &Range<usize>) -> Range<usize> {
-        let runs = &self.across.runs[runs.clone()];
+        let runs = &self.axes.across.runs[runs.clone()];
         runs[0].pixels.start..runs[runs.len() - 1].pixels.end
     }
 }
@@ -123,7 +120,8 @@ pub(super) fn equalize<S: Sample, R: TileRow<S>, E: Executor>(
     threads: &Pool<Thread<S>>,
     team: &Team<'_, E>,
 ) {
-    let Task { shape, tiles, down, .. } = task;
+    let Task { shape, tiles, axes, .. } = task;
+    let down = &axes.down;
     let pixels = team.piece(shape.width * shape.height);
     let at_once = rows_at_once::<S, R>(task, team.threads());
     let kept = (at_once + 1).min(tiles.rows);
@@ -168,10 +166,10 @@ fn blocks<'s, S: Sample, R: TileRow<S>>(
     pixels: usize,
 ) -> Vec<Block<'s, S>> {
     let stride = task.shape.samples(task.shape.width);
-    let mut rest = &mut samples[task.down.runs[bands.start].pixels.start * stride..];
+    let mut rest = &mut samples[task.axes.down.runs[bands.start].pixels.start * stride..];
     let mut blocks = Vec::new();
     for band in bands {
-        let rows = task.down.runs[band].pixels.clone();
+        let rows = task.axes.down.runs[band].pixels.clone();
         let cut = R::cut(task, band, pixels);
         let own = rest.split_off_mut(..rows.len() * stride).unwrap_or_default();
         for (own, top) in own.chunks_mut(cut.rows * stride).zip(rows.step_by(cut.rows)) {

@@ -109,7 +109,7 @@ impl<S: Sample> TileRow<S> for LutRow<S> {
         let tally = tally.get_or_insert_with(|| Tally::new(S::LEVELS));
         for column in columns {
             let slots = needed[column];
-            let counted = count_tile(task, plane, (row, column), &mut rows.before, tally);
+            let counted = count_tile(task, plane, row, column, &mut rows.before, tally);
             let counted = task.slots.join_counts(tally, counted);
             let lut = rest.split_off_mut(..slots.length()).unwrap_or_default();
             if task.tiles.area() <= i32::MAX as u64 {
@@ -122,10 +122,10 @@ impl<S: Sample> TileRow<S> for LutRow<S> {
     }
 
     fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut {
-        let rows = task.down.runs[band].pixels.len();
-        let places = task.survey.places(band, task.across);
+        let rows = task.axes.down.runs[band].pixels.len();
+        let places = task.survey.places(band, &task.axes.across);
         let mut runs = Vec::new();
-        for columns in group(&task.across.runs, pixels / rows) {
+        for columns in group(&task.axes.across.runs, pixels / rows) {
             let mut first = columns.start;
             while first < columns.end {
                 let end = first + places_in_block(&places[first..columns.end]);
@@ -135,6 +135,7 @@ impl<S: Sample> TileRow<S> for LutRow<S> {
         }
         let widest = runs.iter().map(|runs| task.columns(runs).len()).max().unwrap_or(1);
         let repaid = task
+            .axes
             .across
             .runs
             .iter()
@@ -150,8 +151,8 @@ impl<S: Sample> TileRow<S> for LutRow<S> {
         block: &mut Block<'_, S>,
         thread: &mut Thread<S>,
     ) {
-        let places = task.survey.places(block.band, task.across);
-        let places = task.across.runs.iter().zip(places).take(block.runs.end).skip(block.runs.start);
+        let places = task.survey.places(block.band, &task.axes.across);
+        let places = task.axes.across.runs.iter().zip(places).take(block.runs.end).skip(block.runs.start);
         let places: Vec<_> = places
             .map(|(run, &slots)| {
                 let corners =
@@ -192,7 +193,8 @@ fn places_in_block(places: &[Interval]) -> usize {
 fn count_tile<S: Sample>(
     task: &Task<'_, S>,
     plane: &PaddedPlane<'_, S>,
-    (row, column): (usize, usize),
+    row: usize,
+    column: usize,
     buffer: &mut Vec<S>,
     tally: &mut Tally,
 ) -> Interval {
@@ -232,13 +234,13 @@ fn equalize_block<S: Sample>(
     }
     let columns = task.columns(&block.runs);
     for y in block.rows() {
-        let below = task.down.weights[y];
+        let below = task.axes.down.weights[y];
         block.change(task, y, columns.clone(), rows, |values| {
             let mut quads = &*quads;
             for place in places {
                 let run = &place.run.pixels;
                 let values = &mut values[run.start - columns.start..run.end - columns.start];
-                let weights = &task.across.weights[run.clone()];
+                let weights = &task.axes.across.weights[run.clone()];
                 task.slots.replace(values, place.slots.lowest);
                 if place.is_worth_packing(height) {
                     let own = quads.split_off(..place.slots.length()).unwrap_or_default();

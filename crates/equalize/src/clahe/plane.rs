@@ -128,7 +128,7 @@ impl<S: Sample> Shape<'_, S> {
         after.copy_from_slice(before);
         equalize(after);
         self.weaken(strength, before, after);
-        colour::write(samples, self.pixel, (self.plane, self.relight), before, after);
+        colour::write(samples, self.pixel, self.plane, self.relight, before, after);
     }
 }
 

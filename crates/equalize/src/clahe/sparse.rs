@@ -9,7 +9,7 @@ use super::Thread;
 use super::bands::{Block, Cut, Task, TileRow};
 use super::plane::PaddedPlane;
 use super::slots::Slots;
-use super::tiles::Geometry;
+use super::tiles::{Geometry, Weights};
 use crate::clip::{Clipping, Spread};
 use crate::level::Level;
 use crate::portable::{interpolate, quantize};
@@ -102,36 +102,35 @@ impl<S> Sorting<S> {
     }
 }
 
+/// A whole row of tiles, because their lists grow one after another.
+pub(super) struct WholeRow<'t, S> {
+    row: usize,
+    lists: &'t mut SlotRow<S>,
+}
+
 impl<S: Sample> TileRow<S> for SlotRow<S> {
-    /// All of its tiles, because their lists grow one after another.
-    type Part<'t> = (usize, &'t mut Self);
+    type Part<'t> = WholeRow<'t, S>;
 
     fn most_bytes(task: &Task<'_, S>) -> usize {
         Self::bytes_for(&task.tiles)
     }
 
-    fn parts<'t>(
-        &'t mut self,
-        _task: &Task<'_, S>,
-        row: usize,
-        _pixels: usize,
-    ) -> Vec<(usize, &'t mut Self)> {
-        vec![(row, self)]
+    fn parts<'t>(&'t mut self, _task: &Task<'_, S>, row: usize, _pixels: usize) -> Vec<WholeRow<'t, S>> {
+        vec![WholeRow { row, lists: self }]
     }
 
     fn count(
-        (row, slots): (usize, &mut Self),
+        WholeRow { row, lists }: WholeRow<'_, S>,
         task: &Task<'_, S>,
         plane: &PaddedPlane<'_, S>,
         thread: &mut Thread<S>,
     ) {
-        let Thread { rows, sorting, .. } = thread;
-        slots.fill((&task.tiles, &task.clipping, task.slots), (plane, row), (&mut rows.before, sorting));
+        lists.fill(&task.tiles, &task.clipping, task.slots, plane, row, thread);
     }
 
     fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut {
-        let rows = task.down.runs[band].pixels.len();
-        let all = 0..task.across.runs.len();
+        let rows = task.axes.down.runs[band].pixels.len();
+        let all = 0..task.axes.across.runs.len();
         Cut { rows: (pixels / task.shape.width).clamp(1, rows), runs: vec![all] }
     }
 
@@ -149,13 +148,13 @@ impl<S: Sample> TileRow<S> for SlotRow<S> {
             for y in block.rows() {
                 block.change(task, y, columns.clone(), &mut thread.rows, |values| {
                     task.slots.replace(values, 0);
-                    for run in &task.across.runs[runs.clone()] {
+                    for run in &task.axes.across.runs[runs.clone()] {
                         let between = [run.first, run.second];
                         let values =
                             &mut values[run.pixels.start - columns.start..run.pixels.end - columns.start];
-                        let weights = (&task.across.weights[run.pixels.clone()], task.down.weights[y]);
-                        let slots = (task.slots, task.tiles.scale);
-                        simd::vectorized!(blend(slots, values, [above, below], between, weights));
+                        let weights = task.axes.weights(run.pixels.clone(), y);
+                        let (slots, scale, rows) = (task.slots, task.tiles.scale, [above, below]);
+                        simd::vectorized!(blend(slots, scale, values, rows, between, weights));
                     }
                 });
             }
@@ -203,10 +202,14 @@ impl<S: Sample> SlotRow<S> {
     /// Makes the lists of a row of tiles of a plane.
     pub(super) fn fill(
         &mut self,
-        (tiles, clipping, slots): (&Geometry, &Clipping, &Slots<S>),
-        (plane, row): (&PaddedPlane<'_, S>, usize),
-        (buffer, Sorting { values, spare }): (&mut Vec<S>, &mut Sorting<S>),
+        tiles: &Geometry,
+        clipping: &Clipping,
+        slots: &Slots<S>,
+        plane: &PaddedPlane<'_, S>,
+        row: usize,
+        thread: &mut Thread<S>,
     ) {
+        let Thread { rows, sorting: Sorting { values, spare }, .. } = thread;
         let Geometry { columns, tile_width, tile_height, .. } = *tiles;
         self.clear();
         self.reserve(tiles);
@@ -215,7 +218,7 @@ impl<S: Sample> SlotRow<S> {
             values.reserve_exact(tile_width * tile_height);
             for y in row * tile_height..(row + 1) * tile_height {
                 let across = column * tile_width..(column + 1) * tile_width;
-                values.extend_from_slice(plane.values(y, across, buffer));
+                values.extend_from_slice(plane.values(y, across, &mut rows.before));
             }
             slots.replace(values, 0);
             slots.join(values);
@@ -289,12 +292,14 @@ const FEW_VALUES: usize = 6;
 /// `scale` leads from a running sum to a level.
 #[inline(always)]
 pub(super) fn blend<S: Sample>(
-    (slots, scale): (&Slots<S>, f32),
+    slots: &Slots<S>,
+    scale: f32,
     values: &mut [S],
     rows: [&SlotRow<S>; 2],
     columns: [usize; 2],
-    (right_weights, bottom_weight): (&[f32], f32),
+    weights: Weights<'_>,
 ) {
+    let Weights { right: right_weights, bottom: bottom_weight } = weights;
     let corner = |number: usize| (rows[number / 2], &rows[number / 2].tiles[columns[number % 2]]);
     let level = |slot: S| slots.levels()[slot.level()].level() as u32;
     if values.len() < FEW_VALUES {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Thread;
 use super::plane::PaddedPlane;
-use super::tiles::{Axis, Geometry, Run, group};
+use super::tiles::{Axes, Axis, Geometry, Run, group};
 use crate::executor::{Executor, Pool, Team};
 use crate::level::Level;
 use crate::sample::Sample;
@@ -131,11 +131,13 @@ impl Survey {
     pub(super) fn look<S: Sample, E: Executor>(
         &mut self,
         plane: &PaddedPlane<'_, S>,
-        (across, down): (&Axis, &Axis),
+        axes: &Axes,
         occurs: bool,
-        (threads, team): (&Pool<Thread<S>>, &Team<'_, E>),
+        threads: &Pool<Thread<S>>,
+        team: &Team<'_, E>,
     ) -> Seen {
-        self.assume(Interval::EMPTY, (across, down));
+        self.assume(Interval::EMPTY, axes);
+        let Axes { across, down } = axes;
         let pixels = team.piece(plane.shape.width * plane.shape.height);
         let mut parts = Vec::new();
         for (band, mut rest) in down.runs.iter().zip(self.places.chunks_exact_mut(across.runs.len())) {
@@ -154,7 +156,7 @@ impl Survey {
     }
 
     /// Gives every place this range, without looking.
-    pub(super) fn assume(&mut self, range: Interval, (across, down): (&Axis, &Axis)) {
+    pub(super) fn assume(&mut self, range: Interval, Axes { across, down }: &Axes) {
         self.places.clear();
         self.places.reserve_exact(across.runs.len() * down.runs.len());
         self.places.resize(across.runs.len() * down.runs.len(), range);
@@ -164,7 +166,7 @@ impl Survey {
     pub(super) fn in_slots(
         &mut self,
         tiles: &Geometry,
-        (across, down): (&Axis, &Axis),
+        Axes { across, down }: &Axes,
         slot: impl Fn(u32) -> u32,
     ) {
         for place in &mut self.places {

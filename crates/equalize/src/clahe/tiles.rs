@@ -213,6 +213,37 @@ impl Axis {
     }
 }
 
+/// Both axes of a picture.
+#[derive(Default)]
+pub(super) struct Axes {
+    /// The columns of pixels.
+    pub(super) across: Axis,
+    /// The rows of pixels.
+    pub(super) down: Axis,
+}
+
+impl Axes {
+    /// Describes the pixels of a picture of this layout among tiles.
+    pub(super) fn set(&mut self, layout: &Layout, tiles: &Geometry) {
+        self.across.set(layout.width as usize, tiles.tile_width, tiles.columns);
+        self.down.set(layout.height as usize, tiles.tile_height, tiles.rows);
+    }
+
+    /// Returns the weights for some pixels of row `y`.
+    pub(super) fn weights(&self, columns: Range<usize>, y: usize) -> Weights<'_> {
+        Weights { right: &self.across.weights[columns], bottom: self.down.weights[y] }
+    }
+}
+
+/// The weights of the tiles around pixels of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Weights<'a> {
+    /// The weight of the tile to the right, for each pixel.
+    pub(super) right: &'a [f32],
+    /// The weight of the tile below.
+    pub(super) bottom: f32,
+}
+
 /// Divides consecutive runs into groups of about so many columns, at least one run each.
 pub(super) fn group(runs: &[Run], columns: usize) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();

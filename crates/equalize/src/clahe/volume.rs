@@ -17,7 +17,7 @@ mod rolling;
 
 use super::fill_lut;
 use super::plane::{PaddedPlane, Rows, Shape};
-use super::tiles::{Axis, Between, Geometry, reflect, tiles_used};
+use super::tiles::{Axes, Between, Geometry, Weights, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
 use crate::executor::{Executor, Pool, Team};
@@ -392,7 +392,7 @@ impl Volume {
                 let luts = self.luts_of(tables, layer * self.planes().len() + plane);
                 self.corners(luts, rows, columns)
             });
-            blend(values, &corners, (weights.0, weights.1, &along));
+            blend(values, &corners, weights, &along);
         });
     }
 
@@ -406,10 +406,9 @@ impl Volume {
         Clippings { planes, exposures }: &Clippings,
         equalize: impl Fn(Place<'_>, &mut [S]),
     ) {
-        let Geometry { columns, rows, tile_width, tile_height, .. } = self.plane;
-        let (mut across, mut down) = (Axis::default(), Axis::default());
-        across.set(self.layout.width as usize, tile_width, columns);
-        down.set(self.layout.height as usize, tile_height, rows);
+        let mut axes = Axes::default();
+        axes.set(&self.layout, &self.plane);
+        let Axes { across, down } = &axes;
         let own = extent.first_row as usize..(extent.first_row + extent.rows) as usize;
         let mut buffers = Rows::default();
         for (number, &plane) in
@@ -426,7 +425,7 @@ impl Volume {
                 for y in band.pixels.start.max(own.start)..band.pixels.end.min(own.end) {
                     let first = shape.samples((y - own.start) * shape.width + run.pixels.start);
                     let pixels = &mut samples[first..][..shape.samples(run.pixels.len())];
-                    let weights = (&across.weights[run.pixels.clone()], down.weights[y]);
+                    let weights = axes.weights(run.pixels.clone(), y);
                     let place = Place { plane: number, rows, columns, weights };
                     let equalize = |values: &mut [S]| equalize(place, values);
                     shape.change(pixels, self.operation.strength, &mut buffers, equalize);
@@ -462,8 +461,7 @@ struct Place<'a> {
     rows: [usize; 2],
     /// The columns of boxes to the left and to the right.
     columns: [usize; 2],
-    /// The weights of the box to the right, for each pixel, and of the box below.
-    weights: (&'a [f32], f32),
+    weights: Weights<'a>,
 }
 
 /// Returns the LUTs of these columns of a row of boxes.
@@ -475,12 +473,14 @@ fn corner_luts<S: Sample>(row: &[S], columns: [usize; 2]) -> [&[S]; 2] {
 fn blend<S: Sample>(
     values: &mut [S],
     [front, back]: &[Corners<'_, S>; 2],
-    (across, below, along): (&[f32], f32, &Between),
+    weights: Weights<'_>,
+    along: &Between,
 ) {
     if along.first == along.second {
-        S::blend(values, front, across, below);
+        S::blend(values, front, weights.right, weights.bottom);
     } else {
-        simd::vectorized!(blend_boxes(values, [front, back], across, (below, along.weight)));
+        let (corners, Weights { right, bottom }) = ([front, back], weights);
+        simd::vectorized!(blend_boxes(values, corners, right, bottom, along.weight));
     }
 }
 

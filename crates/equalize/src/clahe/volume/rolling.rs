@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
+use super::super::Thread;
 use super::super::plane::{PaddedPlane, Shape};
 use super::super::slots::Slots;
-use super::super::sparse::{self, SlotRow, Sorting};
+use super::super::sparse::{self, SlotRow};
 use super::{Between, Clippings, Extent, Part, Place, Volume, corner_luts, reflect};
 use crate::clip::Clipping;
 use crate::colour::Plane;
@@ -269,7 +270,7 @@ impl Rolling {
                     let part = Part { row: number * self.rows() + row, times: 1 };
                     self.0.count_samples(samples, extent, part, counts);
                 }
-                PlaneCounts::Values(values) => self.collect(samples, extent, (number, row), values),
+                PlaneCounts::Values(values) => self.collect(samples, extent, number, row, values),
             }
         }
         counts.rows += self.0.rows_of(row, extent).count();
@@ -277,13 +278,7 @@ impl Rolling {
     }
 
     /// Appends the values of a row of tiles in one plane.
-    fn collect<S: Sample>(
-        &self,
-        samples: &[S],
-        extent: Extent,
-        (plane, row): (usize, usize),
-        to: &mut Vec<S>,
-    ) {
+    fn collect<S: Sample>(&self, samples: &[S], extent: Extent, plane: usize, row: usize, to: &mut Vec<S>) {
         let shape = self.0.shape(self.0.planes()[plane], extent);
         let (plane, mut buffer) = (PaddedPlane { shape, samples, padding: &[] }, Vec::new());
         for y in self.0.rows_of(row, extent) {
@@ -328,8 +323,7 @@ impl Rolling {
         };
         let plane = PaddedPlane { shape, samples: values, padding: &[] };
         let mut list = SlotRow::default();
-        let buffers = (&mut Vec::new(), &mut Sorting::default());
-        list.fill((&self.0.plane, clipping, slots), (&plane, 0), buffers);
+        list.fill(&self.0.plane, clipping, slots, &plane, 0, &mut Thread::default());
         list
     }
 
@@ -376,11 +370,11 @@ impl Rolling {
             match (&tables(above)[plane], &tables(below)[plane]) {
                 (Some(PlaneTables::Luts(above)), Some(PlaneTables::Luts(below))) => {
                     let [top, bottom] = [above, below].map(|luts| corner_luts(luts, columns));
-                    S::blend(values, &Corners { top, bottom }, weights.0, weights.1);
+                    S::blend(values, &Corners { top, bottom }, weights.right, weights.bottom);
                 }
                 (Some(PlaneTables::Lists(above)), Some(PlaneTables::Lists(below))) => {
-                    let slots = (&slots[plane], scale);
-                    simd::vectorized!(sparse::blend(slots, values, [above, below], columns, weights));
+                    let (slots, rows) = (&slots[plane], [above, below]);
+                    simd::vectorized!(sparse::blend(slots, scale, values, rows, columns, weights));
                 }
                 _ => unreachable!("all rows of a plane have tables of one kind"),
             }
