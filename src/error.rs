@@ -4,10 +4,8 @@ mod picture;
 mod refusal;
 
 use std::io;
-use std::path::PathBuf;
 
 use crate::config::ConfigError;
-use crate::fs::paths::Shown;
 use crate::ledger::{LedgerError, LockError, TakeError};
 use crate::publish::PublishError;
 
@@ -63,11 +61,6 @@ impl Error {
         ))
     }
 
-    /// Converts the error of a trace that cannot be written to this file.
-    pub(crate) fn trace((path, source): (PathBuf, io::Error)) -> Self {
-        Self::Unwritten { what: format!("the trace {}", Shown(&path)), source }
-    }
-
     /// Returns whether the reader of the output has closed it, as `head` does when it has enough;
     /// an error message would be noise.
     pub fn is_broken_pipe(&self) -> bool {
@@ -112,6 +105,8 @@ impl From<Exit> for std::process::ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::config::Durability;
     use crate::publish::Publisher;

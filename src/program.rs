@@ -82,7 +82,7 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
         Invocation::Command(Command::Pause(command)) => print(&pause::pause(&command)?),
         Invocation::Command(Command::Resume(command)) => print(&pause::resume(&command)?),
         Invocation::Command(Command::Bench(command)) => {
-            trace::start(true).map_err(Error::trace)?;
+            trace::start(true)?;
             print(&bench::report(&command)?)
         }
         Invocation::Command(Command::Completions(command)) => print(&cli::completions(&command)),
@@ -102,7 +102,7 @@ fn print(text: &str) -> Result<Exit, Error> {
 }
 
 fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
-    trace::start(true).map_err(Error::trace)?;
+    trace::start(true)?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher, None)?;
@@ -112,7 +112,7 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
 
 /// Like [`run_pictures`], but makes histograms instead of pictures.
 fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
-    trace::start(true).map_err(Error::trace)?;
+    trace::start(true)?;
     let (settings, request) = command.resolve()?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));

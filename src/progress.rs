@@ -3,6 +3,7 @@
 
 pub(crate) mod listing;
 mod paint;
+mod parts;
 mod remade;
 mod summary;
 pub mod timings;
@@ -27,6 +28,7 @@ use crate::source::stop::Stop;
 use crate::source::{Job, Remake, Skip};
 use codec::{Range, refused_by_name};
 pub use paint::painted;
+pub use parts::CompletedParts;
 pub(crate) use remade::Remade;
 pub use summary::{Failure, Summary};
 pub(crate) use summary::{megapixels, pictures};
@@ -60,8 +62,8 @@ pub enum Event {
         input: PathBuf,
         /// Its pixels, or their share if there are several passes.
         pixels: u64,
-        /// The number of completed parts, and of all parts, in all passes.
-        through: (usize, usize),
+        /// The completed parts of the file.
+        completed: CompletedParts,
     },
     /// A picture is done.
     Done {

@@ -280,5 +280,5 @@ fn side(
     limits: &Limits,
     pool: &Arc<SlotPool>,
 ) -> Result<Small, SideError> {
-    Ok(Small::of((&mut file, bytes), limits, &mut Spare::of(pool))?)
+    Ok(Small::of(&mut file, bytes, limits, &mut Spare::of(pool))?)
 }

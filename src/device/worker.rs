@@ -148,7 +148,7 @@ pub fn abandon(mut child: Child) {
 /// If a requested fault is malformed, or standard input is not the socket of a main process.
 pub fn main(args: &WorkerArgs, life: u32, faults: MakeFaults) -> Result<Exit, Error> {
     rename();
-    trace::start(false).map_err(Error::trace)?;
+    trace::start(false)?;
     let faults = faults(life).map_err(Error::Usage)?;
     run(args, faults.as_ref()).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)

@@ -64,7 +64,8 @@ impl Preview {
     /// # Errors
     /// If the file is no picture within the limits, or needs more memory than may be reserved.
     pub(crate) fn of(
-        (file, bytes): (&mut File, Option<u64>),
+        file: &mut File,
+        bytes: Option<u64>,
         longest: u32,
         limits: &Limits,
         budget: &mut impl Budget,
@@ -131,11 +132,12 @@ impl Shown {
     /// # Errors
     /// As for [`Preview::of`].
     pub(crate) fn of(
-        file: (&mut File, Option<u64>),
+        file: &mut File,
+        bytes: Option<u64>,
         limits: &Limits,
         budget: &mut impl Budget,
     ) -> Result<Self, PreviewError> {
-        Self::drawn(Preview::of(file, SIDE_IN_REPORT, limits, budget)?)
+        Self::drawn(Preview::of(file, bytes, SIDE_IN_REPORT, limits, budget)?)
     }
 
     /// Makes it from a picture in a slot, before devices work on it or once it `is_done`, with this
@@ -210,7 +212,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         file.rewind().unwrap();
-        Preview::of((&mut file, Some(bytes.len() as u64)), 480, &LIMITS, &mut Unbounded).unwrap()
+        Preview::of(&mut file, Some(bytes.len() as u64), 480, &LIMITS, &mut Unbounded).unwrap()
     }
 
     fn floats(samples: [f32; 3]) -> Preview {

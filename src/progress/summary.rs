@@ -181,10 +181,10 @@ impl Summary {
     pub(super) fn count(&mut self, event: Event) {
         match event {
             Event::Planned { count } => self.planned += count as u64,
-            Event::Part { input, pixels, through: (done, of) } => {
+            Event::Part { input, pixels, completed } => {
                 let begun = self.begun.entry(input).or_default();
                 begun.pixels += pixels;
-                begun.share = (done as f64 / of as f64).min(1.0);
+                begun.share = completed.share();
             }
             Event::Done { input, pixels, bytes_in, bytes_out, device, times, .. } => {
                 self.begun.remove(&input);

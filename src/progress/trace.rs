@@ -24,6 +24,9 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::error::Error;
+use crate::fs::paths::Shown;
+
 /// The environment variable that names the file.
 const VARIABLE: &str = "HISTEQD_TRACE";
 
@@ -36,13 +39,14 @@ thread_local! {
 /// main process begins the file, and its workers continue it.
 ///
 /// # Errors
-/// When the file cannot be written, with its name.
-pub(crate) fn layer<S>(begins: bool) -> Result<Option<impl Layer<S>>, (PathBuf, io::Error)>
+/// When the file cannot be written.
+pub(crate) fn layer<S>(begins: bool) -> Result<Option<impl Layer<S>>, Error>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let Some(path) = env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(None) };
-    let file = open(&path, begins).map_err(|error| (path, error))?;
+    let unwritten = |source| Error::Unwritten { what: format!("the trace {}", Shown(&path)), source };
+    let file = open(&path, begins).map_err(unwritten)?;
     Ok(Some(Trace { file }.with_filter(filter_fn(is_shown))))
 }
 
@@ -50,7 +54,7 @@ where
 ///
 /// # Errors
 /// As [`layer`].
-pub(crate) fn start(begins: bool) -> Result<(), (PathBuf, io::Error)> {
+pub(crate) fn start(begins: bool) -> Result<(), Error> {
     if let Some(layer) = layer(begins)? {
         // Another run in the same process, as in tests, has its spans in the first one's file.
         let _ = tracing_subscriber::registry().with(layer).try_init();

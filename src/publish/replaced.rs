@@ -76,14 +76,16 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Examines the place of an output: a name in a folder, and its path. `temporary` is the
+    /// Examines the place of an output: a `name` in a folder, and its path. `temporary` is the
     /// name of the output's file in the folder.
     ///
     /// # Errors
     /// When it cannot be examined.
     pub(super) fn of(
         replaces: Replaces,
-        (folder, name, output): (&Folder, &Path, &Path),
+        folder: &Folder,
+        name: &Path,
+        output: &Path,
         temporary: &Path,
     ) -> io::Result<Self> {
         let there = match folder.metadata(name) {

@@ -185,7 +185,7 @@ impl Hidden<'_> {
     fn rename(&self, folder: &Folder, name: &Path) -> io::Result<()> {
         let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
         for _ in 0..LOOKS {
-            let renamed = match Place::of(self.replaces, (folder, name, &self.output), temporary)? {
+            let renamed = match Place::of(self.replaces, folder, name, &self.output, temporary)? {
                 Place::Free => rename_new(At::folder(folder, temporary), At::folder(folder, name)),
                 Place::Replaceable => {
                     return folder

@@ -388,10 +388,10 @@ impl<'a> Run<'a> {
 
     /// Reports that a page of this many pixels has completed a pass.
     fn tell_part(&self, job: &Job, page: &Page, pixels: u64) {
-        let (through, of) = page.stack.through();
-        let passes = of / page.stack.pages.len();
+        let completed = page.stack.completed();
+        let passes = completed.all / page.stack.pages.len();
         let pixels = pixels / passes as u64;
-        self.events.tell(Event::Part { input: job.input.clone(), pixels, through: (through, of) });
+        self.events.tell(Event::Part { input: job.input.clone(), pixels, completed });
     }
 
     /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner

@@ -114,7 +114,8 @@ impl Standing {
                 }
                 Self::judge(
                     Record::of(output),
-                    (made_ns, ctime_ns(&metadata)),
+                    made_ns,
+                    ctime_ns(&metadata),
                     |record| record.is_untouched(&metadata),
                     input,
                     settings,
@@ -129,8 +130,7 @@ impl Standing {
     pub(super) fn of_object(output: &store::Found, input: &InputState, settings: Digest) -> Self {
         let record = Record::of_found(output);
         let store::Entry { size, version: store::Version { modified_ns, .. }, .. } = &output.entry;
-        let times = (*modified_ns, *modified_ns);
-        Self::judge(record, times, |record| record.is_of_length(*size), input, settings)
+        Self::judge(record, *modified_ns, *modified_ns, |record| record.is_of_length(*size), input, settings)
     }
 
     /// Judges an output. One that was written to since it was made is left alone, whatever the
@@ -138,7 +138,8 @@ impl Standing {
     /// replaced or changed.
     fn judge(
         record: Option<Record>,
-        (made_ns, changed_ns): (i64, i64),
+        made_ns: i64,
+        changed_ns: i64,
         is_untouched: impl Fn(&Record) -> bool,
         input: &InputState,
         settings: Digest,
@@ -194,8 +195,8 @@ mod tests {
             let (output, former) = (metadata(), None);
             let input = InputState { stamp: input, changed_ns, is_folder: false, former };
             let is_untouched = |record: &Record| record.is_untouched(&output);
-            let times = (mtime_ns(&output), ctime_ns(&output));
-            Standing::judge(record, times, is_untouched, &input, now)
+            let (made_ns, changed_ns) = (mtime_ns(&output), ctime_ns(&output));
+            Standing::judge(record, made_ns, changed_ns, is_untouched, &input, now)
         };
         assert_eq!(
             [0, -1, 1].map(|seconds| judge(None, age(seconds))),
@@ -222,8 +223,8 @@ mod tests {
             let former = Some(Former { stamp: before, ctime_ns });
             let input = InputState { stamp, changed_ns: 0, is_folder: true, former };
             let record = Record::new(&Origin { input: recorded, settings }, &output);
-            let times = (mtime_ns(&output), super::ctime_ns(&output));
-            Standing::judge(Some(record), times, |_| true, &input, settings)
+            let (made_ns, changed_ns) = (mtime_ns(&output), super::ctime_ns(&output));
+            Standing::judge(Some(record), made_ns, changed_ns, |_| true, &input, settings)
         };
         let made = super::ctime_ns(&output);
         assert_eq!([standing(stamp, made + 1), standing(before, made)], [Standing::Done; 2]);

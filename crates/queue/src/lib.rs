@@ -115,7 +115,7 @@ impl Queue {
         self.wait(async {
             let Consumer { name, lease } = self.streams.consumer().await?;
             let stream = self.streams.place().work();
-            match self.requests.lock().await.ask((&stream, &name), patience, SLACK).await {
+            match self.requests.lock().await.ask(&stream, &name, patience, SLACK).await {
                 Ok(Answer::Message(message)) => {
                     Delivery::new(*message, lease, self.streams.clone(), self.tasks.clone()).map(Some)
                 }

@@ -45,7 +45,8 @@ impl Requests {
     /// later than that answers the next question.
     pub(crate) async fn ask(
         &mut self,
-        (stream, consumer): (&str, &str),
+        stream: &str,
+        consumer: &str,
         patience: Duration,
         slack: Duration,
     ) -> Result<Answer, QueueError> {

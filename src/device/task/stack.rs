@@ -12,6 +12,7 @@ use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
 use crate::picture::preview::Sides;
 use crate::picture::remark::Remark;
+use crate::progress::CompletedParts;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
 use codec::{LevelCount, PageWriter, Pages, Range, Target, Volumes};
@@ -238,10 +239,11 @@ impl Stack {
         state.prepared.is_multiple_of(self.pages.len())
     }
 
-    /// Returns the number of pages that are through, in all passes, and their total.
-    pub(crate) fn through(&self) -> (usize, usize) {
+    /// Returns the pages that are through, in all passes.
+    pub(crate) fn completed(&self) -> CompletedParts {
         let state = self.lock();
-        (state.prepared + state.written, state.passes.max(1) * self.pages.len())
+        let (number, passes) = (state.prepared + state.written, state.passes.max(1));
+        CompletedParts { number, all: passes * self.pages.len() }
     }
 
     /// Adds the report about a page that is written.

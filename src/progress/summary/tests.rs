@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::PictureError;
 use crate::picture::preview::Sides;
+use crate::progress::CompletedParts;
 use crate::progress::timings::{Load, Times};
 use crate::source::Remake;
 use codec::{CodecError, Format};
@@ -278,8 +279,12 @@ fn progress_has_speed_failures_and_time_left() {
 
 #[test]
 fn progress_has_the_share_of_a_picture_that_is_read_in_parts() {
-    let part = |through| Event::Part { input: "in/large.tif".into(), pixels: 5_000_000, through };
-    let mut summary = summary(vec![Event::Planned { count: 2 }, part((1, 8)), part((2, 8))]);
+    let part = |number| Event::Part {
+        input: "in/large.tif".into(),
+        pixels: 5_000_000,
+        completed: CompletedParts { number, all: 8 },
+    };
+    let mut summary = summary(vec![Event::Planned { count: 2 }, part(1), part(2)]);
     let progress = |summary: &Summary| summary.progress(Duration::from_secs(10));
     assert_eq!(progress(&summary), "0/2 pictures, 12 %, 1.0 MP/s, 70 s left");
     let error = PictureError::Read(std::io::ErrorKind::PermissionDenied.into());

@@ -45,7 +45,7 @@ struct OutputState<'a> {
 }
 
 impl<'a> StackOutput<'a> {
-    fn new((mut pending, spill): (Pending<'a>, File)) -> Result<Self, PublishError> {
+    fn new(mut pending: Pending<'a>, spill: File) -> Result<Self, PublishError> {
         let medium = pending.medium()?;
         let state = OutputState { pending: Some(pending), writing: 0, is_complete: false, has_failed: false };
         Ok(Self { medium, spill, state: Mutex::new(state) })
@@ -121,7 +121,8 @@ impl<'a> StackOutputs<'a> {
         if let Some(output) = open.get(&stack.id()) {
             return Ok(Arc::clone(output));
         }
-        let output = Arc::new(StackOutput::new(begin()?)?);
+        let (pending, spill) = begin()?;
+        let output = Arc::new(StackOutput::new(pending, spill)?);
         open.insert(stack.id(), Arc::clone(&output));
         Ok(output)
     }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::ledger::{
     FailedPicture, FailureSearch, FoundFailures, Ledger, LedgerError, Report, ServiceReport,
 };
+use crate::progress::CompletedParts;
 use crate::service::told::activity::{Activity, DonePicture, Recent};
 
 /// The number of last failures to name.
@@ -78,8 +79,8 @@ impl Account {
     }
 
     /// Records how many of the parts of a picture in progress are complete.
-    pub(crate) fn part(&self, input: &Path, through: (usize, usize)) {
-        self.lock().own.activity.part(input, through);
+    pub(crate) fn part(&self, input: &Path, completed: CompletedParts) {
+        self.lock().own.activity.part(input, completed);
     }
 
     /// Records that a picture is no longer in progress.

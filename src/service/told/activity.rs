@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use crate::progress::CompletedParts;
 use crate::progress::timings::Times;
 
 /// Buckets of a chart.
@@ -165,9 +166,8 @@ impl Activity {
     }
 
     /// Records how many of the parts of a picture in progress are complete.
-    pub(crate) fn part(&mut self, input: &Path, (through, of): (usize, usize)) {
-        let share = (through as f64 / of.max(1) as f64).min(1.0);
-        self.in_parts.insert(input.to_owned(), share);
+    pub(crate) fn part(&mut self, input: &Path, completed: CompletedParts) {
+        self.in_parts.insert(input.to_owned(), completed.share());
     }
 
     /// Records that a picture is no longer in progress.
@@ -243,9 +243,10 @@ mod tests {
     #[test]
     fn pictures_that_take_long_are_shown_with_their_share_until_they_end() {
         let mut activity = Activity::default();
-        activity.part(Path::new("in/slide.tif"), (1, 8));
-        activity.part(Path::new("in/slide.tif"), (6, 8));
-        activity.part(Path::new("in/stack.tif"), (1, 2));
+        let completed = |number, all| CompletedParts { number, all };
+        activity.part(Path::new("in/slide.tif"), completed(1, 8));
+        activity.part(Path::new("in/slide.tif"), completed(6, 8));
+        activity.part(Path::new("in/stack.tif"), completed(1, 2));
         let shares = |activity: &mut Activity| {
             let recent = activity.recent(Instant::now());
             recent.in_parts.into_iter().map(|own| (own.input, own.share)).collect::<Vec<_>>()

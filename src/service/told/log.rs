@@ -39,7 +39,7 @@ pub(crate) fn start(style: Style) -> Result<(), Error> {
         .log_internal_errors(false)
         .event_format(lines)
         .with_filter(filter);
-    let trace = trace::layer(true).map_err(Error::trace)?;
+    let trace = trace::layer(true)?;
     // A second service in the same process, as in tests, uses the first one's log.
     let _ = tracing_subscriber::registry().with(log).with(trace).try_init();
     Ok(())

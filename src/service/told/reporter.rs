@@ -15,6 +15,7 @@ use super::notifications::Notifications;
 use crate::fs::paths::Shown;
 use crate::ledger::ServiceReport;
 use crate::picture::remark::{Remark, TellingRemarks};
+use crate::progress::CompletedParts;
 
 /// The interval of reports on the service's state.
 const SAY: Duration = Duration::from_secs(2);
@@ -63,10 +64,10 @@ impl Reporter {
 
     /// Reports a complete part, of this many pixels, of a picture in progress, and how many of its
     /// parts are complete.
-    pub(crate) fn part(&self, input: &Path, pixels: u64, through: (usize, usize)) {
+    pub(crate) fn part(&self, input: &Path, pixels: u64, completed: CompletedParts) {
         self.health.moved();
         self.metrics.part(pixels);
-        self.account.part(input, through);
+        self.account.part(input, completed);
     }
 
     /// Reports that a picture is no longer in progress, however it ended.

@@ -54,7 +54,7 @@ impl Watching<'_> {
                     self.failed(&begun.candidate, &error);
                 }
             }
-            Event::Part { input, pixels, through } => self.reporter.part(&input, pixels, through),
+            Event::Part { input, pixels, completed } => self.reporter.part(&input, pixels, completed),
             Event::Remarked { input, remark, range } => {
                 let text = remark.of_one_with(range);
                 self.reporter.remarked(&input, remark, &text);

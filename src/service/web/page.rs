@@ -16,9 +16,18 @@ use crate::ledger::Report;
 use crate::service::told::activity::Recent;
 use crate::slot::device_state::DeviceState;
 
-const HTML: (&str, &str) = ("text/html; charset=utf-8", include_str!("page/index.html"));
-const STYLE: (&str, &str) = ("text/css; charset=utf-8", include_str!("page/page.css"));
-const SCRIPT: (&str, &str) = ("text/javascript; charset=utf-8", include_str!("page/page.js"));
+/// A file of the page.
+struct StaticFile {
+    content_type: &'static str,
+    text: &'static str,
+}
+
+const HTML: StaticFile =
+    StaticFile { content_type: "text/html; charset=utf-8", text: include_str!("page/index.html") };
+const STYLE: StaticFile =
+    StaticFile { content_type: "text/css; charset=utf-8", text: include_str!("page/page.css") };
+const SCRIPT: StaticFile =
+    StaticFile { content_type: "text/javascript; charset=utf-8", text: include_str!("page/page.js") };
 
 /// Only content of this server, and never within another page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -27,9 +36,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// Returns the paths of the page itself, which is the same everywhere.
 pub(crate) fn routes() -> Router<Arc<Answers>> {
     Router::new()
-        .route("/", get(|| async { part(HTML) }))
-        .route("/page.css", get(|| async { part(STYLE) }))
-        .route("/page.js", get(|| async { part(SCRIPT) }))
+        .route("/", get(|| async { served(HTML) }))
+        .route("/page.css", get(|| async { served(STYLE) }))
+        .route("/page.js", get(|| async { served(SCRIPT) }))
 }
 
 /// Returns the paths of the data that the page shows.
@@ -37,10 +46,9 @@ pub(crate) fn private_routes() -> Router<Arc<Answers>> {
     Router::new().route("/activity", get(activity)).route("/pictures/{number}/{part}", get(picture))
 }
 
-fn part(part: (&'static str, &'static str)) -> impl IntoResponse {
-    let (kind, text) = part;
+fn served(StaticFile { content_type, text }: StaticFile) -> impl IntoResponse {
     let headers = [
-        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_TYPE, content_type),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

@@ -164,11 +164,10 @@ fn open(picture: &DonePicture, side: Side, out: &Path, roots: &InputRoots) -> io
 
 /// Makes the preview of a file of this many bytes.
 fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Drawn, String> {
-    let drawn =
-        Preview::of((&mut file, Some(bytes)), SIDE, limits, &mut Spare::of(pool)).and_then(|preview| {
-            let png = preview.to_png()?;
-            Ok(Drawn { png, facts: preview.facts })
-        });
+    let drawn = Preview::of(&mut file, Some(bytes), SIDE, limits, &mut Spare::of(pool)).and_then(|preview| {
+        let png = preview.to_png()?;
+        Ok(Drawn { png, facts: preview.facts })
+    });
     drawn.map_err(|error| match error {
         PreviewError::Memory => no_memory(),
         error => error.to_string(),
