@@ -67,11 +67,11 @@ proptest! {
         method in method(), exposure in exposure(), thousandths in 0..=1000_u16,
         (width, height) in (1..40_u32, 1..30_u32), seed: u64, shift in 0..14_u32, fewer: bool,
     ) {
-        let levels = if fewer { Levels::First((65_535_u32 >> shift) as u16 + 1 - u16::from(shift == 0)) } else { Levels::All };
+        let levels = if fewer { Levels::First((65_536_u32 >> shift).min(65_535) as u16) } else { Levels::All };
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
         let number = levels.number(layout.depth);
         let noise = |at: u64| (at.wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u16 >> shift;
-        let samples: Vec<u16> = (0..layout.pixels()).map(noise).map(|level| level.min(number as u16 - 1)).collect();
+        let samples: Vec<u16> = (0..layout.pixels()).map(noise).map(|level| level.min((number - 1) as u16)).collect();
         let plain = Operation { levels, ..Operation::new(method) };
         let strength = Strength::thousandths(thousandths).expect("at most all");
         let found = equalized(&samples, &layout, &Operation { exposure: Some(exposure), strength, ..plain });
