@@ -75,7 +75,7 @@ impl Jpegs {
     /// long at the present rate.
     pub(super) fn best(self, engines: usize, rest: Duration) -> usize {
         let work = rest.as_secs_f64() * self.rate(engines);
-        let times = (engines + 1..=self.gpus).map(|all| (self.time(work, engines, all), all));
+        let times = (engines..=self.gpus).skip(1).map(|all| (self.time(work, engines, all), all));
         let best = times.min_by(|(a, _), (b, _)| a.total_cmp(b));
         best.filter(|(time, _)| *time < SHORTER * rest.as_secs_f64()).map_or(engines, |(_, all)| all)
     }
