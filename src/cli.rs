@@ -35,7 +35,7 @@ use crate::error::Error;
 use crate::fs::paths::Shown;
 use crate::report;
 use crate::source::is_folder;
-use crate::words::without_passwords;
+use crate::terminal_text::without_passwords;
 use config_file::ConfigFile;
 use output::Output;
 pub use part::Part;

@@ -388,7 +388,7 @@ impl Settings {
 
     /// Returns the output as the user knows it: a file, or the folder of all; an empty path if it
     /// is neither.
-    pub fn told_out(&self) -> &Path {
+    pub fn named_output(&self) -> &Path {
         match &self.naming {
             Naming::File(file) => file,
             _ => &self.out,

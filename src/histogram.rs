@@ -72,7 +72,7 @@ pub fn run(
     let collector = Collector::new(request, settings.naming.root(&settings.out), publisher, stop)?;
     let summary = run::run_into(&collector, purpose, plan, settings, stop)?;
     let complete = !summary.stopped && summary.left == 0;
-    collector.finish(complete).inspect_err(|_| summary.tell_failures(settings.report))?;
+    collector.finish(complete).inspect_err(|_| summary.print_failures(settings.report))?;
     Ok(summary)
 }
 

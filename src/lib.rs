@@ -47,4 +47,4 @@ pub mod selection;
 pub mod service;
 pub mod slot;
 pub mod source;
-mod words;
+mod terminal_text;

@@ -107,7 +107,7 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher, None)?;
     let summary = run::run(settings, &stop, &publisher)?;
-    tell(&summary, settings)
+    report(&summary, settings)
 }
 
 /// Like [`run_pictures`], but makes histograms instead of pictures.
@@ -118,7 +118,7 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher, None)?;
     let summary = histogram::run(&settings, &request, &stop, &publisher)?;
-    tell(&summary, &settings)
+    report(&summary, &settings)
 }
 
 #[cfg(feature = "queue")]
@@ -144,8 +144,8 @@ fn work(command: &WorkCommand) -> Result<Exit, Error> {
     queue::work(command, written, &stop, &publisher)
 }
 
-fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
-    match summary.tell(settings.report) {
+fn report(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
+    match summary.print(settings.report) {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Unwritten { what: "the summary".into(), source })
         }

@@ -168,14 +168,14 @@ impl Events {
     }
 
     /// Sends an event.
-    pub fn tell(&self, event: Event) {
+    pub fn send(&self, event: Event) {
         // The listener outlives every sender, unless it failed; then there is no receiver left.
         let _ = self.0.send(event);
     }
 
     /// Sends a note about a device or the ledger; `trouble` marks a problem.
     pub fn note(&self, note: String, trouble: bool) {
-        self.tell(Event::Device { note, trouble });
+        self.send(Event::Device { note, trouble });
     }
 }
 
@@ -254,7 +254,7 @@ impl Voice {
 
     fn hear(&mut self, event: Event) {
         if let Some(line) = line(&event, self.report) {
-            self.tell(&line);
+            self.write_line(&line);
         }
         if let (Event::Would { input, output }, false, Ok(())) = (&event, self.report.json, &self.list) {
             self.list = self.say(io::stdout(), &format!("{} -> {}", Shown(input), Shown(output)));
@@ -287,12 +287,12 @@ impl Voice {
                 });
                 bar.set_message(progress);
             }
-            None => self.tell(&progress),
+            None => self.write_line(&progress),
         }
     }
 
     /// Writes a line to standard error. It may have no reader; that is no reason to stop.
-    fn tell(&self, line: &str) {
+    fn write_line(&self, line: &str) {
         let _ = self.say(anstream::stderr(), &painted(line));
     }
 
@@ -473,9 +473,9 @@ mod tests {
         let reporter = Reporter::start(report, Path::new("out"), &Stop::default()).unwrap();
         let events = reporter.events();
         let sender = thread::spawn(move || {
-            events.tell(Event::Planned { count: 2 });
-            events.tell(done());
-            events.tell(done());
+            events.send(Event::Planned { count: 2 });
+            events.send(done());
+            events.send(done());
         });
         sender.join().unwrap();
         let summary = reporter.finish().unwrap();
@@ -488,8 +488,8 @@ mod tests {
             let report = Report { style: Style::Quiet, ..Report::default() };
             let reporter = Reporter::start(report, Path::new("out"), stop).unwrap();
             let events = reporter.events();
-            events.tell(Event::Planned { count: 2 });
-            (0..pictures).for_each(|_| events.tell(done()));
+            events.send(Event::Planned { count: 2 });
+            (0..pictures).for_each(|_| events.send(done()));
             drop(events);
             reporter.finish().unwrap().stopped
         };

@@ -59,7 +59,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let written = report::write(page, &mut summary, settings, publisher);
     if written.is_err() {
         // There will be no other report of them.
-        summary.tell_failures(settings.report);
+        summary.print_failures(settings.report);
     }
     written.map(|()| summary)
 }
@@ -82,12 +82,12 @@ pub(crate) fn run_into(
     settings: &Settings,
     stop: &Stop,
 ) -> Result<Summary, Error> {
-    let reporter = Reporter::start(settings.report, settings.told_out(), stop).map_err(Error::thread)?;
+    let reporter = Reporter::start(settings.report, settings.named_output(), stop).map_err(Error::thread)?;
     let events = reporter.events();
     settings.notes.iter().chain(&plan.notes).for_each(|note| events.note(note.clone(), true));
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
-    let remade = Remade::of(&plan.jobs).told(["is made again", "are made again"]);
+    let remade = Remade::of(&plan.jobs).sentence(["is made again", "are made again"]);
     remade.filter(|_| !settings.dry_run).into_iter().for_each(|remade| events.note(remade, false));
     let done_before = settings.report_page.as_ref().map(|_| listing::done_before(&plan));
     if done_before.is_some() {
@@ -102,7 +102,7 @@ pub(crate) fn run_into(
     let told = reporter.finish();
     if let (Err(_), Ok(summary)) = (&done, &told) {
         // There will be no other report of them.
-        summary.tell_failures(settings.report);
+        summary.print_failures(settings.report);
     }
     done?;
     let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
@@ -140,11 +140,11 @@ fn process(run: &Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result
 /// Reports the results of the scan, and returns the jobs to do.
 fn announce(plan: Plan, events: &Events) -> Vec<Job> {
     for (input, error) in plan.failed {
-        events.tell(Event::Failed { input, error, planned: false });
+        events.send(Event::Failed { input, error, planned: false });
     }
     for Skipped { input, why, .. } in plan.skipped {
-        events.tell(Event::Skipped { input, why, planned: false });
+        events.send(Event::Skipped { input, why, planned: false });
     }
-    events.tell(Event::Planned { count: plan.jobs.len() });
+    events.send(Event::Planned { count: plan.jobs.len() });
     plan.jobs
 }

@@ -14,13 +14,13 @@ use walkdir::{DirEntry, WalkDir};
 
 use crate::cli::ExplainCommand;
 use crate::config::PictureSettings;
-use crate::config::outputs::{OutputKey, told_keys};
+use crate::config::outputs::{OutputKey, reported_keys};
 use crate::error::{Error, Exit};
 use crate::fs::paths::{self, Shown, absolute};
 use crate::ledger::{self, Ledger, LedgerError, Recorded};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
-use crate::words::Words;
+use crate::terminal_text::OneLine;
 
 /// Returns the answer to `histeqd explain`, and its exit code: whether histeqd made every output,
 /// and all are unchanged since.
@@ -128,7 +128,7 @@ impl Explained {
         is_untouched: Option<bool>,
         recipe: Option<&Recipe>,
     ) -> Self {
-        let keys = recipe.and_then(|recipe| told_keys(recipe.text()));
+        let keys = recipe.and_then(|recipe| reported_keys(recipe.text()));
         let keys = keys.map(|keys| (keys, Source::Output));
         Self { output: output.to_owned(), record, is_untouched, keys, input: None, trouble: None }
     }
@@ -146,7 +146,7 @@ impl Explained {
         }
         self.input = Some(input);
         self.is_untouched = self.is_untouched.or(Some(metadata.len() == bytes_out));
-        let keys = settings.and_then(told_keys).map(|keys| (keys, Source::Ledger));
+        let keys = settings.and_then(reported_keys).map(|keys| (keys, Source::Ledger));
         self.keys = self.keys.take().or(keys);
     }
 
@@ -180,11 +180,11 @@ impl Explained {
         if let Some(input) = &self.input {
             writeln!(text, "  input, by the ledger: {}", Shown(input))?;
         }
-        self.trouble.as_ref().map_or(Ok(()), |why| writeln!(text, "  ledger: {}", Words(why)))
+        self.trouble.as_ref().map_or(Ok(()), |why| writeln!(text, "  ledger: {}", OneLine(why)))
     }
 
     fn to_json(&self) -> String {
-        let told = Told {
+        let told = Answer {
             output: &self.output,
             unchanged: self.is_untouched,
             settings: self.keys.as_ref().map(|(keys, _)| {
@@ -206,7 +206,7 @@ fn write_keys(text: &mut String, keys: &[OutputKey], source: Source) -> fmt::Res
     let flags: Vec<_> = set.iter().map(|key| key.flag.as_str()).collect();
     match flags[..] {
         [] => writeln!(text, "  settings{by}: all are the defaults")?,
-        _ => writeln!(text, "  settings{by}: {}", Words(&flags.join(" ")))?,
+        _ => writeln!(text, "  settings{by}: {}", OneLine(&flags.join(" ")))?,
     }
     let left: Vec<_> = left.iter().map(|key| format!("{} {}", key.name, key.value)).collect();
     if left.is_empty() { Ok(()) } else { writeln!(text, "  left at their defaults: {}", left.join(", ")) }
@@ -233,7 +233,7 @@ fn recorded(paths: &[PathBuf], state: Option<&Path>) -> Result<Option<Recorded>,
 
 /// An answer for programs.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Answer<'a> {
     #[serde(serialize_with = "paths::as_json")]
     output: &'a Path,
     unchanged: Option<bool>,

@@ -9,7 +9,7 @@ use crate::commands::socket::{self, Answer};
 use crate::error::Error;
 use crate::fs::paths::Shown;
 use crate::ledger::{self, FailedPicture, FailureSearch, FoundFailures, Ledger, Report, ServiceReport};
-use crate::words::Words;
+use crate::terminal_text::OneLine;
 
 /// Seconds of silence after which a service, which reports every few seconds, counts as gone.
 const SILENT: u64 = 15;
@@ -47,7 +47,7 @@ fn describe_failures(folder: &Path, as_json: bool) -> Result<String, Error> {
 }
 
 fn failure_line(failure: &FailedPicture) -> String {
-    format!("{} ago: {}: {}\n", time(failure.seconds_ago), Shown(&failure.input), Words(&failure.reason))
+    format!("{} ago: {}: {}\n", time(failure.seconds_ago), Shown(&failure.input), OneLine(&failure.reason))
 }
 
 /// Returns the error of a folder without a ledger.
@@ -86,7 +86,7 @@ fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
         report.service.as_ref().map_or("none yet".into(), |own| service(own, report.answered))
     )?;
     if let Some(why) = &report.incomplete {
-        writeln!(to, "ledger    {}", Words(why))?;
+        writeln!(to, "ledger    {}", OneLine(why))?;
     }
     write!(to, "done      {}", report.done)?;
     if let Some(seconds) = report.last_done_seconds_ago {
@@ -118,11 +118,11 @@ fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
 /// Writes why files stay in the inbox, and the state of each device.
 fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
     if let Some(why) = &service.staying {
-        writeln!(to, "staying   {}", Words(why))?;
+        writeln!(to, "staying   {}", OneLine(why))?;
     }
     for device in &service.devices {
         let how = device.trouble.as_deref().unwrap_or(if device.idle { "idle" } else { "works" });
-        write!(to, "device    {}: {}", Words(&device.name), Words(how))?;
+        write!(to, "device    {}: {}", OneLine(&device.name), OneLine(how))?;
         if device.failures > 0 {
             let times = if device.failures == 1 { "time" } else { "times" };
             write!(to, " (failed {} {times} so far)", device.failures)?;
@@ -138,7 +138,7 @@ fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
     }
     for retry in &report.retries {
         let (when, again) = (time(retry.seconds_ago), again(retry, there(report)));
-        writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), Words(&retry.reason))?;
+        writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), OneLine(&retry.reason))?;
     }
     Ok(())
 }
@@ -168,15 +168,15 @@ fn service(service: &ServiceReport, answered: bool) -> String {
         text.push_str(&format!(", without an answer here (last report {since} ago)"));
     }
     match &service.held {
-        Some(why) => text.push_str(&format!(", waits: {}", Words(why))),
+        Some(why) => text.push_str(&format!(", waits: {}", OneLine(why))),
         None if service.paused => text.push_str(", paused; continue with `histeqd resume`"),
         None => text.push_str(", running"),
     }
     for folder in &service.missing {
-        let _ = write!(text, "; {} is missing", Words(folder));
+        let _ = write!(text, "; {} is missing", OneLine(folder));
     }
     for why in &service.unusable {
-        let _ = write!(text, "; pictures of a folder are held back: {}", Words(why));
+        let _ = write!(text, "; pictures of a folder are held back: {}", OneLine(why));
     }
     text
 }

@@ -23,6 +23,6 @@ pub fn folder_file(text: &str) -> Result<Written, String> {
 ///
 /// Returns its keys as flags, and their difference from the defaults; `None` if it is no recipe.
 pub fn recipe(text: &str) -> Option<(Vec<String>, String)> {
-    let told = outputs::told_keys(text)?.into_iter().map(|key| key.flag).collect();
+    let told = outputs::reported_keys(text)?.into_iter().map(|key| key.flag).collect();
     Some((told, outputs::difference(text, "")?))
 }

@@ -9,7 +9,7 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) role: Role,
     /// Whether people are shown it even with its default value.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     /// Whether it names other places, or devices. Write access to an input folder does not imply
     /// the right to have those read or used.
     pub(super) is_elsewhere: bool,
@@ -56,7 +56,7 @@ pub(super) enum Need {
 }
 
 const fn key(name: &'static str, role: Role) -> Key {
-    Key { name, role, is_told: false, is_elsewhere: false, need: None }
+    Key { name, role, is_reported: false, is_elsewhere: false, need: None }
 }
 
 const fn output(name: &'static str) -> Key {
@@ -76,8 +76,8 @@ const fn run(name: &'static str) -> Key {
 }
 
 impl Key {
-    const fn told(self) -> Self {
-        Self { is_told: true, ..self }
+    const fn reported(self) -> Self {
+        Self { is_reported: true, ..self }
     }
 
     const fn elsewhere(self) -> Self {
@@ -92,18 +92,18 @@ impl Key {
 /// All keys, in the order of their flags.
 pub(super) const KEYS: [Key; 61] = [
     key("preset", Role::Preset),
-    output("method").told(),
+    output("method").reported(),
     output("exposure"),
-    output("strength").told(),
-    output("clip-low").told().needs(Ends),
-    output("clip-high").told().needs(Ends),
+    output("strength").reported(),
+    output("clip-low").reported().needs(Ends),
+    output("clip-high").reported().needs(Ends),
     output("plateau").needs(Method(MethodName::Global)),
-    output("reference").told().elsewhere().needs(Method(MethodName::Match)),
-    output("clip-limit").told().needs(Method(MethodName::Clahe)),
-    output("tiles").told().needs(Method(MethodName::Clahe)),
+    output("reference").reported().elsewhere().needs(Method(MethodName::Match)),
+    output("clip-limit").reported().needs(Method(MethodName::Clahe)),
+    output("tiles").reported().needs(Method(MethodName::Clahe)),
     output("tile-size").needs(Method(MethodName::Clahe)),
     output("noise").needs(Method(MethodName::Clahe)),
-    output("color").told(),
+    output("color").reported(),
     output("together"),
     output("together-by"),
     output("lut").elsewhere(),
@@ -115,10 +115,10 @@ pub(super) const KEYS: [Key; 61] = [
     output("mask-keep").needs(Mask),
     output("no-data"),
     output("segmentations"),
-    output("format").told(),
+    output("format").reported(),
     output("frames"),
     output("overviews").needs(Format(FormatName::Tiff)),
-    output("depth").told(),
+    output("depth").reported(),
     output("quality").needs(Format(FormatName::Jpeg)),
     output("png-level").needs(Format(FormatName::Png)),
     run("overwrite"),

@@ -52,7 +52,7 @@ impl Written {
     /// Describes the keys that decide how outputs look, in words for people: the most important
     /// ones, and those that differ from their defaults.
     pub(super) fn in_brief(&self) -> String {
-        let told = told_keys(&self.of_outputs()).unwrap_or_default();
+        let told = reported_keys(&self.of_outputs()).unwrap_or_default();
         let words: Vec<_> = told.iter().map(|key| format!("{} {}", key.name, key.value)).collect();
         words.join(", ")
     }
@@ -61,15 +61,16 @@ impl Written {
 /// Parses settings that [`PictureSettings::of_outputs`](super::PictureSettings::of_outputs)
 /// returned, here or in another version, into their keys, with the most important ones that are
 /// left at their defaults; `None` if it is not such a text.
-pub(crate) fn told_keys(settings: &str) -> Option<Vec<OutputKey>> {
+pub(crate) fn reported_keys(settings: &str) -> Option<Vec<OutputKey>> {
     let mut written: toml::Table = settings.parse().ok()?;
     let are_sized = written.contains_key("tile-size");
     let known = keys::of(Role::Output).filter_map(|key| {
         if let Some(value) = written.get(key.name) {
             return Some(OutputKey::new(key.name, value, false));
         }
-        let is_told = key.is_told && !lacks_method(key, &written) && !(are_sized && key.name == "tiles");
-        let default = DEFAULTS.get(key.name).filter(|_| is_told)?;
+        let is_reported =
+            key.is_reported && !lacks_method(key, &written) && !(are_sized && key.name == "tiles");
+        let default = DEFAULTS.get(key.name).filter(|_| is_reported)?;
         Some(OutputKey::new(key.name, default, true))
     });
     let mut told: Vec<_> = known.collect();
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_told_is_what_was_set_and_the_most_important_defaults() {
         let told = |text: &str| {
-            let keys = told_keys(text).unwrap().into_iter();
+            let keys = reported_keys(text).unwrap().into_iter();
             keys.map(|key| format!("{}{}", key.flag, if key.is_default { " (default)" } else { "" }))
                 .collect::<Vec<_>>()
                 .join("; ")
@@ -200,6 +201,6 @@ mod tests {
                 "--method clahe; --strength 1 (default); --clip-limit auto (default); --tile-size 32; {common}; --to-come"
             )
         );
-        assert_eq!(told_keys("method = "), None);
+        assert_eq!(reported_keys("method = "), None);
     }
 }

@@ -79,13 +79,13 @@ impl ShardChoice {
     pub fn resolve(self) -> Result<Shard, String> {
         match self {
             Self::Fixed(shard) => Ok(shard),
-            Self::Auto => told(|name| env::var(name).ok()),
+            Self::Auto => of_environment(|name| env::var(name).ok()),
         }
     }
 }
 
 /// Returns the part from the environment of Slurm's job arrays, or of indexed jobs of Kubernetes.
-fn told(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
+fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
     let number = |name: &str| {
         let value = variable(name).ok_or_else(|| format!("--shard auto: {name} is not set"))?;
         value.trim().parse::<u32>().map_err(|_| format!("--shard auto: {name} is {value:?}, not a number"))
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn schedulers_say_the_part_in_the_environment() {
-        let told = |text: &str| {
+        let stated = |text: &str| {
             let set = |name: &str| {
                 text.split(' ').filter_map(|one| one.split_once('=')).find(|(key, _)| *key == name)
             };
-            super::told(|name| set(name).map(|(_, value)| value.to_owned()))
+            super::of_environment(|name| set(name).map(|(_, value)| value.to_owned()))
         };
         let slurm = |id, count, least, step| {
-            told(&format!(
+            stated(&format!(
                 "SLURM_ARRAY_TASK_ID={id} SLURM_ARRAY_TASK_COUNT={count} SLURM_ARRAY_TASK_MIN={least} SLURM_ARRAY_TASK_STEP={step}"
             ))
         };
@@ -185,17 +185,18 @@ mod tests {
             let why = slurm(id, count, least, step).unwrap_err();
             assert!(why.contains("give the part, as in --shard $((SLURM_ARRAY_TASK_ID + 1))/"), "{why}");
         }
-        let why = told("SLURM_ARRAY_TASK_ID=1").unwrap_err();
+        let why = stated("SLURM_ARRAY_TASK_ID=1").unwrap_err();
         assert_eq!(why, "--shard auto: SLURM_ARRAY_TASK_COUNT is not set");
-        let why = told("SLURM_ARRAY_TASK_ID=x SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=0").unwrap_err();
+        let why =
+            stated("SLURM_ARRAY_TASK_ID=x SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=0").unwrap_err();
         assert_eq!(why, "--shard auto: SLURM_ARRAY_TASK_ID is \"x\", not a number");
-        assert_eq!(told("JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3"), Ok(Shard { number: 1, of: 3 }));
-        assert_eq!(told("JOB_COMPLETION_INDEX=2 JOB_COMPLETIONS=3"), Ok(Shard { number: 3, of: 3 }));
+        assert_eq!(stated("JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3"), Ok(Shard { number: 1, of: 3 }));
+        assert_eq!(stated("JOB_COMPLETION_INDEX=2 JOB_COMPLETIONS=3"), Ok(Shard { number: 3, of: 3 }));
         for text in ["JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=3", "JOB_COMPLETION_INDEX=0"] {
-            let why = told(text).unwrap_err();
+            let why = stated(text).unwrap_err();
             assert!(why.ends_with("set it to the job's `completions`"), "{why}");
         }
-        let why = told("").unwrap_err();
+        let why = stated("").unwrap_err();
         assert!(why.contains("give the part, as in --shard 1/4"), "{why}");
     }
 }

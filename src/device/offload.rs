@@ -45,7 +45,7 @@ impl<'d> DeviceCoder<'d> {
     fn take(&self, codestream: &Codestream) -> Option<Slot> {
         let (pool, bytes) = (&self.machine.pool, codestream.slot_bytes());
         match codestream.coder {
-            BlockCoder::Usual => pool.try_take_beside(Kind::Codestream, bytes, self.attempts),
+            BlockCoder::Usual => pool.try_take_additional(Kind::Codestream, bytes, self.attempts),
             BlockCoder::HighThroughput => {
                 self.machine.cores.rest_while(|| pool.take_codestream(bytes, self.attempts))
             }
@@ -96,7 +96,7 @@ impl CodestreamDecoder for DeviceCoder<'_> {
 
 impl StreamCoder for DeviceCoder<'_> {
     fn code(&self, streams: &Streams, fill: &mut dyn FnMut(&mut [u8]) -> bool) -> Option<CodedStreams<'_>> {
-        let mut slot = self.machine.pool.try_take_beside(Kind::Streams, streams.bytes, self.attempts)?;
+        let mut slot = self.machine.pool.try_take_additional(Kind::Streams, streams.bytes, self.attempts)?;
         if !fill(&mut slot.bytes_mut()[..streams.bytes as usize]) {
             return None;
         }

@@ -274,7 +274,7 @@ impl WorkerDevice {
             }
             match readable(channel, TICK) {
                 Ok(false) => {
-                    self.tell_released();
+                    self.report_released();
                     if self.is_to_rest() {
                         return End::Idle;
                     }
@@ -360,7 +360,7 @@ impl WorkerDevice {
     }
 
     /// Reports released memory to the worker. In a busy worker, the next task does.
-    fn tell_released(&self) {
+    fn report_released(&self) {
         if let Some(worker) = &mut self.link.lock().worker {
             worker.unmap(&self.link.released);
         }

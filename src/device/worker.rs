@@ -237,7 +237,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         if lanes > awaited {
             // Without a thread, the missing lanes are not reported.
             let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, move || {
-                tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
+                report_missing(channel, lanes_made.iter().take(lanes - awaited));
             });
         }
         // The main process has ended or is done, or sent an unintelligible message: the pictures
@@ -267,7 +267,7 @@ struct Queues<'w> {
 }
 
 /// Reports the lanes that could not be created. The others do the work.
-fn tell_of_missing(channel: &Channel, made: impl Iterator<Item = Result<(), EngineError>>) {
+fn report_missing(channel: &Channel, made: impl Iterator<Item = Result<(), EngineError>>) {
     for error in made.filter_map(Result::err) {
         // If the main process is gone, the note is not needed.
         let note = format!("it works with fewer lanes, because one cannot be made: {error}");

@@ -67,7 +67,7 @@ impl FileSystem {
     /// # Errors
     /// When statfs(2) fails.
     pub fn of(path: &Path) -> io::Result<Self> {
-        rustix::fs::statfs(path).map(|told| Self::told(&told)).map_err(io::Error::from)
+        rustix::fs::statfs(path).map(|found| Self::of_stat(&found)).map_err(io::Error::from)
     }
 
     /// Returns the properties of the file system that an open file is on.
@@ -75,13 +75,13 @@ impl FileSystem {
     /// # Errors
     /// When fstatfs(2) fails.
     pub fn of_file(file: &File) -> io::Result<Self> {
-        rustix::fs::fstatfs(file).map(|told| Self::told(&told)).map_err(io::Error::from)
+        rustix::fs::fstatfs(file).map(|found| Self::of_stat(&found)).map_err(io::Error::from)
     }
 
-    fn told(told: &rustix::fs::StatFs) -> Self {
+    fn of_stat(found: &rustix::fs::StatFs) -> Self {
         // Magic numbers have 32 bits; whether they are sign-extended to 64 depends on the
         // architecture.
-        Self::from_magic((told.f_type & 0xFFFF_FFFF) as u32)
+        Self::from_magic((found.f_type & 0xFFFF_FFFF) as u32)
     }
 
     fn from_magic(magic: u32) -> Self {

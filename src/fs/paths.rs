@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 use crate::fs::digest::Digest;
-use crate::words::is_plain;
+use crate::terminal_text::is_plain;
 
 /// A path for people: plain text is shown unchanged, and anything else quoted with escapes. A name
 /// with a line break, a terminal's control codes or bytes that are not UTF-8 can then neither

@@ -83,7 +83,7 @@ impl Preview {
         let needed =
             slot_bytes as u64 + opened.heap_bytes() + opened.workspace().additional + counts_bytes as u64;
         budget.hold(needed).map_err(|_| PreviewError::Memory)?;
-        // Words, to align samples of 16 bits.
+        // OneLine, to align samples of 16 bits.
         let mut words = vec![0_u64; slot_bytes.div_ceil(size_of::<u64>())];
         let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..slot_bytes];
         let mut decoded = opened.decode(pixels, Vec::new(), &Cores::none())?;
@@ -182,7 +182,7 @@ fn histogram(pixels: &[u8], layout: &Layout, order: ByteOrder, levels: usize) ->
     let row = layout.width as usize * layout.pixel_bytes();
     let rows = pixels.chunks_exact(row).step_by(step);
     let height = rows.len() as u32;
-    // Words, to align samples of 16 bits.
+    // OneLine, to align samples of 16 bits.
     let mut words = vec![0_u64; (row * rows.len()).div_ceil(size_of::<u64>())];
     let some = &mut bytemuck::cast_slice_mut(&mut words)[..row * rows.len()];
     some.chunks_exact_mut(row).zip(rows).for_each(|(to, from)| to.copy_from_slice(from));

@@ -32,11 +32,11 @@ pub enum Remark {
 /// Writes remarks to the log: the first of each kind at the level INFO, and others at DEBUG, since
 /// a camera's pictures all have the same.
 #[derive(Debug, Default)]
-pub(crate) struct TellingRemarks(Vec<Remark>);
+pub(crate) struct RemarkLog(Vec<Remark>);
 
-impl TellingRemarks {
+impl RemarkLog {
     /// Logs a remark about a picture, in these words.
-    pub(crate) fn tell(&mut self, input: &Path, remark: Remark, text: &str) {
+    pub(crate) fn log(&mut self, input: &Path, remark: Remark, text: &str) {
         let is_known = |known: &Remark| *known == remark || known.joined(remark).is_some();
         if !remark.names_pictures() || self.0.iter().any(is_known) {
             return debug!("note: {}: {text}", Shown(input));

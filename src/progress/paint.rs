@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::words::told;
+use crate::terminal_text::escape;
 
 const RED: Style = AnsiColor::Red.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
@@ -29,7 +29,7 @@ const LABELS: [(&str, Style); 12] = [
 
 /// Returns the text, escaped for terminals, with the labels at the starts of its lines coloured.
 pub fn painted(text: &str) -> String {
-    told(text).split_inclusive('\n').map(painted_line).collect()
+    escape(text).split_inclusive('\n').map(painted_line).collect()
 }
 
 fn painted_line(line: &str) -> Cow<'_, str> {

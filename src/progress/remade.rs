@@ -39,7 +39,7 @@ impl Remade {
 
     /// Returns a sentence about them, with the verb for one and for several; `None` if there are
     /// none.
-    pub(crate) fn told(&self, [of_one, of_several]: [&str; 2]) -> Option<String> {
+    pub(crate) fn sentence(&self, [of_one, of_several]: [&str; 2]) -> Option<String> {
         let text = match self.all {
             0 => return None,
             1 => format!("1 output with other settings {of_one}"),
@@ -76,7 +76,7 @@ mod tests {
             for difference in differences {
                 remade.add(Remake { difference: difference.map(str::to_owned) });
             }
-            remade.told(["was made again", "were made again"])
+            remade.sentence(["was made again", "were made again"])
         };
         let (a, b) = (Some("--color hue instead of luma"), Some("--strength 1 instead of 0.5"));
         assert_eq!(told(&[]), None);

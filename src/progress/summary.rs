@@ -270,11 +270,11 @@ impl Summary {
     ///
     /// # Errors
     /// If the JSON, which a reader waits for, could not be written.
-    pub fn tell(&self, report: Report) -> io::Result<()> {
+    pub fn print(&self, report: Report) -> io::Result<()> {
         if report.json {
             return writeln!(io::stdout(), "{}", self.to_json());
         }
-        self.tell_failures(report);
+        self.print_failures(report);
         if report.style != Style::Quiet {
             let _ = write!(anstream::stderr(), "{}", painted(&self.text()));
         }
@@ -282,7 +282,7 @@ impl Summary {
     }
 
     /// Reports all failures, unless each was reported when it happened.
-    pub fn tell_failures(&self, report: Report) {
+    pub fn print_failures(&self, report: Report) {
         if !report.names_failures_at_once() {
             let _ = write!(anstream::stderr(), "{}", painted(&self.failures()));
         }
@@ -342,7 +342,7 @@ impl Summary {
             Some(_) => ["would be made again"; 2],
             None => ["was made again", "were made again"],
         };
-        if let Some(remade) = self.remade.told(verbs) {
+        if let Some(remade) = self.remade.sentence(verbs) {
             writeln!(text, "Note: {remade}")?;
         }
         match &self.would {

@@ -14,7 +14,7 @@ use super::signature::Signatures;
 use crate::device::backoff::Backoff;
 use crate::error::PictureError;
 use crate::fs::paths::Shown;
-use crate::picture::remark::TellingRemarks;
+use crate::picture::remark::RemarkLog;
 use crate::progress::Event;
 
 /// The pauses after outputs could not be written at all.
@@ -94,7 +94,7 @@ struct WorkerState {
     done: u64,
     failed: u64,
     devices: BTreeMap<String, u64>,
-    remarked: TellingRemarks,
+    remarked: RemarkLog,
     /// The number of times in a row that outputs could not be written, the reason, and the end of
     /// the pause.
     waits: Option<(u32, String, Instant)>,
@@ -174,7 +174,7 @@ impl BegunMessages {
                 self.ended(&input, Some(Failure::of(&error, are_there())));
             }
             Event::Remarked { input, remark, range } => {
-                lock(&self.state).remarked.tell(&input, remark, &remark.of_one_with(range));
+                lock(&self.state).remarked.log(&input, remark, &remark.of_one_with(range));
             }
             Event::Device { .. }
             | Event::Planned { .. }

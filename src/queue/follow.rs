@@ -43,7 +43,7 @@ impl Following<'_> {
             }
             Err(why) => drop(failed.insert(self.rounds.settings().out.clone(), why.to_string())),
         }
-        self.rounds.tell("not submitted: ", failed);
+        self.rounds.log("not submitted: ", failed);
         self.rounds.pause()
     }
 

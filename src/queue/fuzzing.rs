@@ -39,7 +39,7 @@ pub fn sign(payload: &[u8], key: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the text about a dead letter, if it is one.
-pub fn told_of_dead(payload: &[u8]) -> Option<String> {
+pub fn text_of_dead(payload: &[u8]) -> Option<String> {
     Dead::parse(payload).map(|dead| dead.to_string())
 }
 

@@ -16,7 +16,7 @@ use store::Url;
 use crate::fs::paths::{Shown, as_json};
 use crate::fs::stamp::Stamp;
 use crate::source::Job;
-use crate::words::Words;
+use crate::terminal_text::OneLine;
 
 /// The version of the text.
 const VERSION: u32 = 1;
@@ -226,7 +226,7 @@ impl fmt::Display for Dead {
             (None, Some(text)) => write!(f, "{text:?}")?,
             (None, None) => write!(f, "a message")?,
         }
-        write!(f, ": {} ({}, delivery {})", Words(&self.reason), Words(&self.worker), self.deliveries)
+        write!(f, ": {} ({}, delivery {})", OneLine(&self.reason), OneLine(&self.worker), self.deliveries)
     }
 }
 
@@ -254,13 +254,13 @@ fn is_plain(path: &Path) -> bool {
 fn from_json<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Told {
+    enum Json {
         Text(String),
         Bytes { bytes: Vec<u8> },
     }
-    Ok(match Told::deserialize(from)? {
-        Told::Text(text) => text.into(),
-        Told::Bytes { bytes } => OsString::from_vec(bytes).into(),
+    Ok(match Json::deserialize(from)? {
+        Json::Text(text) => text.into(),
+        Json::Bytes { bytes } => OsString::from_vec(bytes).into(),
     })
 }
 

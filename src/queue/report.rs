@@ -14,7 +14,7 @@ use crate::cli::{self, RetryCommand};
 use crate::commands::retry::{Wanted, patterns};
 use crate::error::Error;
 use crate::progress::pictures;
-use crate::words::Words;
+use crate::terminal_text::OneLine;
 
 /// The time that workers have to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -68,14 +68,14 @@ fn text(report: &Report) -> String {
         let _ = write!(
             text,
             "  {}: {} in progress, {done} done in {seconds} s, {last_minute} in the last minute, {failed} failed",
-            Words(worker),
+            OneLine(worker),
             pictures(*in_progress as u64)
         );
         for (device, count) in devices {
-            let _ = write!(text, "; {} {count}", Words(device));
+            let _ = write!(text, "; {} {count}", OneLine(device));
         }
         if let Some(why) = waits {
-            let _ = write!(text, "; takes no more for now: {}", Words(why));
+            let _ = write!(text, "; takes no more for now: {}", OneLine(why));
         }
         text.push('\n');
     }

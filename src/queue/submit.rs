@@ -58,13 +58,13 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     let submission = Submission { queue: &queue, signatures, written: &settings.written, limits, stop };
     let count = submission.publish(plan.jobs)?;
     if stop.asked() {
-        say(&format!("stopped; {}", told(&count, &plan.skipped)));
+        say(&format!("stopped; {}", counts(&count, &plan.skipped)));
         return Ok(Exit::Stopped);
     }
     for (input, why) in &plan.failed {
         say(&failure(input, why));
     }
-    say(&told(&count, &plan.skipped));
+    say(&counts(&count, &plan.skipped));
     Ok(if plan.failed.is_empty() { Exit::Done } else { Exit::SomeFailed })
 }
 
@@ -77,7 +77,7 @@ fn failure(input: &Path, why: &PictureError) -> String {
     format!("failed: {}: {why}", Shown(input))
 }
 
-fn told(count: &Count, skipped: &[Skipped]) -> String {
+fn counts(count: &Count, skipped: &[Skipped]) -> String {
     let done = skipped.iter().filter(|skipped| skipped.why == Skip::AlreadyDone).count();
     let Count { published, messages, waiting } = count;
     let plural = if *messages == 1 { "" } else { "s" };

@@ -31,7 +31,7 @@ use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::selection::{output_below, promises_a_picture};
 use crate::service::folders::Folders;
-use crate::service::told::log;
+use crate::service::reports::log;
 use crate::service::watch::Watch;
 use crate::service::watch::notifier::Signal;
 use crate::service::watch::settle::{Ending, Ready};

@@ -26,7 +26,7 @@ use crate::progress::Events;
 use crate::publish::{Publisher, Replaces};
 use crate::run::lasting::with_devices;
 use crate::run::pipeline::{Encoder, Outlet, Run};
-use crate::service::told::log;
+use crate::service::reports::log;
 use crate::source::stop::Stop;
 use crate::source::{Job, Objects, fetch_ahead};
 

@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::words::told;
+use crate::terminal_text::escape;
 
 /// A text from elsewhere, escaped for HTML and its attributes.
 pub(super) struct Html<'a>(pub(super) &'a str);
 
 impl fmt::Display for Html<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        told(self.0).chars().try_for_each(|char| match char {
+        escape(self.0).chars().try_for_each(|char| match char {
             '&' => f.write_str("&amp;"),
             '<' => f.write_str("&lt;"),
             '>' => f.write_str("&gt;"),

@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         let &Self { settings, workload, machine, stop, events, .. } = self;
         let context = Context { settings, workload, machine, stop, events };
         let load = device::while_started(context, || self.feed(batches))?;
-        events.tell(Event::Load(Load { publishers: self.outlet.publishers(), ..load }));
+        events.send(Event::Load(Load { publishers: self.outlet.publishers(), ..load }));
         Ok(())
     }
 
@@ -371,7 +371,7 @@ impl<'a> Run<'a> {
         match taken {
             Ok(Taken::Page) => {
                 if let Some(page) = &work.page {
-                    self.tell_part(&work.job, page, pixels);
+                    self.report_part(&work.job, page, pixels);
                 }
                 None
             }
@@ -387,11 +387,11 @@ impl<'a> Run<'a> {
     }
 
     /// Reports that a page of this many pixels has completed a pass.
-    fn tell_part(&self, job: &Job, page: &Page, pixels: u64) {
+    fn report_part(&self, job: &Job, page: &Page, pixels: u64) {
         let completed = page.stack.completed();
         let passes = completed.all / page.stack.pages.len();
         let pixels = pixels / passes as u64;
-        self.events.tell(Event::Part { input: job.input.clone(), pixels, completed });
+        self.events.send(Event::Part { input: job.input.clone(), pixels, completed });
     }
 
     /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner
@@ -417,21 +417,21 @@ impl<'a> Run<'a> {
         match output.map_or_else(|| Ok(Published::default()), Pending::publish) {
             Ok(Published { bytes: bytes_out, replaces_another }) => {
                 for (input, error) in self.outlet.copy_sidecars(&job) {
-                    self.events.tell(Event::Failed { input, error, planned: false });
+                    self.events.send(Event::Failed { input, error, planned: false });
                 }
                 let Job { input, output, remakes, .. } = job;
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);
                 for remark in done.remarks {
                     let range = done.inner_range.filter(|_| remark.recommends_range());
-                    self.events.tell(Event::Remarked { input: input.clone(), remark, range });
+                    self.events.send(Event::Remarked { input: input.clone(), remark, range });
                 }
                 if let Some(remake) = remakes.or_else(|| replaces_another.then(Remake::default)) {
-                    self.events.tell(Event::Remade { input: input.clone(), remake });
+                    self.events.send(Event::Remade { input: input.clone(), remake });
                 }
                 let (pixels, times, sides) = (done.pixels, clock.times(), done.sides);
                 let device = self.machine.devices.names(&done.devices);
-                self.events.tell(Event::Done {
+                self.events.send(Event::Done {
                     input,
                     output,
                     pixels,
@@ -482,6 +482,6 @@ impl<'a> Run<'a> {
             self.stop.abort();
         }
         self.outlet.miss(&job);
-        self.events.tell(Event::failure(job, error));
+        self.events.send(Event::failure(job, error));
     }
 }

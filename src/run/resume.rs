@@ -157,7 +157,7 @@ impl Resume {
             match told.recv_timeout(TICK) {
                 Ok(event) => {
                     self.note(&event);
-                    events.tell(event);
+                    events.send(event);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -26,8 +26,8 @@ use crate::progress::{Event, Events};
 use crate::publish::{self, Publisher};
 use crate::run::lasting::{suit, with_devices};
 use crate::run::pipeline::{Encoder, Outlet, Run};
-use crate::service::told::health::Health;
-use crate::service::told::log;
+use crate::service::reports::health::Health;
+use crate::service::reports::log;
 use crate::source::rounds::{self, Rounds};
 use crate::source::stop::Stop;
 use crate::source::{Batches, Job, Plan, Skip, balance_tail, fetch_ahead, scan};
@@ -117,14 +117,14 @@ impl Follower<'_> {
         for (input, state) in over.into_iter().filter_map(|input| states.remove_entry(&input)) {
             self.rounds.pass(input, state);
         }
-        self.rounds.tell("", failed);
+        self.rounds.log("", failed);
         Ok(self.rounds.pause())
     }
 
     /// Takes the jobs of this round from a plan.
     fn take_new(&mut self, plan: Plan, events: &Events) -> Vec<Job> {
         for (input, error) in plan.failed {
-            events.tell(Event::Failed { input, error, planned: false });
+            events.send(Event::Failed { input, error, planned: false });
         }
         let jobs = self.rounds.without_passed(plan.jobs);
         if !jobs.is_empty() {

@@ -23,7 +23,7 @@ impl Site {
     /// Creates it. The error is a sentence.
     pub fn new() -> Result<Self, String> {
         let (sender, changes) = bounded(1);
-        let routes = routes::all(Arc::new(Answers::of_nothing(sender)?));
+        let routes = routes::all(Arc::new(Answers::without_data(sender)?));
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self { runtime: runtime.map_err(|error| error.to_string())?, routes, changes })
     }

@@ -12,8 +12,13 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 impl SlotPool {
     /// Takes a slot of this many bytes for codestreams or streams on a device that has one now.
-    pub fn try_take_beside(self: &Arc<Self>, kind: Kind, bytes: u64, attempts: &Attempts) -> Option<Slot> {
-        let taken = self.lock().try_take_beside(kind, bytes, attempts)?;
+    pub fn try_take_additional(
+        self: &Arc<Self>,
+        kind: Kind,
+        bytes: u64,
+        attempts: &Attempts,
+    ) -> Option<Slot> {
+        let taken = self.lock().try_take_additional(kind, bytes, attempts)?;
         self.slot(taken, 0).ok()
     }
 
@@ -22,7 +27,7 @@ impl SlotPool {
     pub fn take_codestream(self: &Arc<Self>, bytes: u64, attempts: &Attempts) -> Option<Slot> {
         let mut state = self.lock();
         loop {
-            if let Some(taken) = state.try_take_beside(Kind::Codestream, bytes, attempts) {
+            if let Some(taken) = state.try_take_additional(Kind::Codestream, bytes, attempts) {
                 drop(state);
                 return self.slot(taken, 0).ok();
             }
@@ -42,7 +47,7 @@ impl SlotPool {
 }
 
 impl PoolState {
-    fn try_take_beside(&mut self, kind: Kind, bytes: u64, attempts: &Attempts) -> Option<Buffer> {
+    fn try_take_additional(&mut self, kind: Kind, bytes: u64, attempts: &Attempts) -> Option<Buffer> {
         let schedule = self.schedule();
         let device = match kind {
             Kind::Codestream => schedule.codestream_decoder(attempts),
@@ -72,7 +77,7 @@ mod tests {
         let pool = Arc::new(SlotPool::new(8 * STEP));
         pool.join_cpu(1);
         let any = Attempts::default();
-        assert!(pool.try_take_beside(Kind::Codestream, 1, &any).is_none());
+        assert!(pool.try_take_additional(Kind::Codestream, 1, &any).is_none());
         let other = Arc::clone(&pool);
         let waiting = thread::spawn(move || other.take_codestream(STEP, &Attempts::default()).is_some());
         let worker = pool.join_worker(0, Box::new(|_| ()));
@@ -80,8 +85,8 @@ mod tests {
         pool.have_joined();
         pool.up(worker);
         assert!(waiting.join().unwrap());
-        let slot = pool.try_take_beside(Kind::Codestream, STEP, &any).unwrap();
-        assert!(pool.try_take_beside(Kind::Codestream, STEP, &any).is_none(), "it has no other");
+        let slot = pool.try_take_additional(Kind::Codestream, STEP, &any).unwrap();
+        assert!(pool.try_take_additional(Kind::Codestream, STEP, &any).is_none(), "it has no other");
         drop(slot);
         let failed = Attempts { failed_on: vec![worker], ..Attempts::default() };
         assert!(pool.take_codestream(STEP, &failed).is_none());
@@ -103,7 +108,7 @@ mod tests {
         state.lacks_memory = true;
         let left = state.memory_left;
         drop(state);
-        assert!(pool.try_take_beside(Kind::Codestream, left + 1, &any).is_none());
+        assert!(pool.try_take_additional(Kind::Codestream, left + 1, &any).is_none());
         drop(slots);
     }
 }

@@ -102,7 +102,7 @@ impl Rounds {
 
     /// Logs the failures of a round, unless the one before had the same, and the folders that have
     /// come back.
-    pub(crate) fn tell(&mut self, lead: &str, failed: HashMap<PathBuf, String>) {
+    pub(crate) fn log(&mut self, lead: &str, failed: HashMap<PathBuf, String>) {
         for (path, why) in failed.iter().filter(|(path, why)| self.told.get(*path) != Some(*why)) {
             warn!("{lead}{}: {why}", Shown(path));
         }

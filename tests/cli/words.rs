@@ -101,7 +101,7 @@ fn words_of_others_reach_people_through_one_function() {
                 .map(|line| format!("{name}: {}", line.trim())),
         );
     }
-    assert_eq!(found, Vec::<String>::new(), "these go around src/words.rs");
+    assert_eq!(found, Vec::<String>::new(), "these go around src/terminal_text.rs");
 }
 
 #[cfg(not(feature = "queue"))]

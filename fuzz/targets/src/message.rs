@@ -1,14 +1,14 @@
 //! Messages of a queue, with and without signatures.
 
 use histeqd::config::Written;
-use histeqd::queue::fuzzing::{ReadMessage, sign, told_of_dead};
+use histeqd::queue::fuzzing::{ReadMessage, sign, text_of_dead};
 
 /// The key of the queue.
 const KEY: &[u8] = b"the key of a queue";
 
 /// Reads an input as a message, and as a dead letter.
 pub(crate) fn check(data: &[u8]) {
-    told_of_dead(data);
+    text_of_dead(data);
     let signed = sign(data, KEY);
     assert!(signed.ends_with(data) && signed != data, "what is signed is all there");
     if let Ok(forged) = ReadMessage::of(data, Some(KEY)) {

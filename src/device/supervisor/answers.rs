@@ -50,7 +50,7 @@ impl WorkerDevice {
                 Loan::Offload(OffloadTask { offload: Offload::Streams(_), .. }) => "compressed on the CPU",
                 _ => "decoded on the CPU",
             };
-            self.tell_once(loan.input(), what, reason);
+            self.report_once(loan.input(), what, reason);
         }
         let task = match loan {
             Loan::Offload(task) => {
@@ -75,7 +75,7 @@ impl WorkerDevice {
     /// Reports a picture that the worker leaves to others, and the reason.
     ///
     /// Only the first is reported for each `what`, the place where it is processed instead.
-    fn tell_once(&self, input: &Path, what: &'static str, reason: &str) {
+    fn report_once(&self, input: &Path, what: &'static str, reason: &str) {
         if self.link.lock().worker.as_mut().is_some_and(|worker| !worker.told.insert(what)) {
             return;
         }

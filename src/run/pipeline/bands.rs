@@ -99,7 +99,7 @@ impl Run<'_> {
         };
         page.note_used_bits(bits);
         let is_last = page.stack.note_prepared();
-        self.tell_part(&work.job, &page, decoded.layout.pixels());
+        self.report_part(&work.job, &page, decoded.layout.pixels());
         if is_last {
             work.other(page.stack.begin_again(), next).queue_again();
         }
@@ -130,7 +130,7 @@ impl Run<'_> {
         tiles.look(page.band(), layout.pixel, pixels);
         drop(slot);
         let is_last = page.stack.note_prepared();
-        self.tell_part(&picture.work.job, page, layout.pixels());
+        self.report_part(&picture.work.job, page, layout.pixels());
         if is_last {
             let first = page.stack.begin_again();
             picture.work.other(first, Pass::Count).queue_again();
@@ -144,7 +144,7 @@ impl Run<'_> {
         let pixels = &slot.bytes()[..layout.bytes() as usize];
         tiles.count(page.band(), layout.pixel, pixels);
         page.stack.note_prepared();
-        self.tell_part(&picture.work.job, page, layout.pixels());
+        self.report_part(&picture.work.job, page, layout.pixels());
         let (work, parked) = park(self, slot, *picture);
         let pass = Pass::Apply(Tables::Bands(Arc::clone(tiles)), parked);
         self.waiting.add(&page.stack, QueuedJob { pass, ..work });

@@ -31,8 +31,8 @@ impl Run<'_> {
             let block: Vec<Job> = jobs.by_ref().take(BLOCK).collect();
             for (job, inspected) in self.inspect_block(block)? {
                 match inspected {
-                    Ok(()) => self.tell_of(job),
-                    Err(error) => self.events.tell(Event::failure(job, error)),
+                    Ok(()) => self.report(job),
+                    Err(error) => self.events.send(Event::failure(job, error)),
                 }
             }
         }
@@ -75,15 +75,15 @@ impl Run<'_> {
         inspected
     }
 
-    fn tell_of(&self, job: Job) {
+    fn report(&self, job: Job) {
         let Job { input, output, remakes, settings, .. } = job;
         if let Some(remake) = remakes {
-            self.events.tell(Event::Remade { input: input.clone(), remake });
+            self.events.send(Event::Remade { input: input.clone(), remake });
         }
         if settings.is_of_folder {
             let remark = Remark::FolderSettings;
-            self.events.tell(Event::Remarked { input: input.clone(), remark, range: None });
+            self.events.send(Event::Remarked { input: input.clone(), remark, range: None });
         }
-        self.events.tell(Event::Would { input, output });
+        self.events.send(Event::Would { input, output });
     }
 }

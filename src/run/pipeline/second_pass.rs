@@ -79,7 +79,7 @@ impl Run<'_> {
         };
         if let Some(page) = &picture.work.page {
             page.stack.note_prepared();
-            self.tell_part(&picture.work.job, page, layout.pixels());
+            self.report_part(&picture.work.job, page, layout.pixels());
         }
         let rescale = picture.decoded.rescale();
         let channel = together::sample_channel(&picture.work.job.settings, picture.work.page.as_ref());
@@ -177,7 +177,7 @@ impl Run<'_> {
             return false;
         };
         page.stack.add(Done { pixels, ..Done::default() });
-        self.tell_part(job, page, pixels);
+        self.report_part(job, page, pixels);
         true
     }
 }

@@ -75,7 +75,7 @@ impl FinishedInput {
         }
     }
 
-    fn tell(&self, cannot: &str, attempts: u32) {
+    fn log(&self, cannot: &str, attempts: u32) {
         let how = if matches!(self.fate, Fate::Done { .. }) { "is done" } else { "failed" };
         let input = Shown(&self.input);
         match attempts {
@@ -174,7 +174,7 @@ impl Waiting {
                     let cannot = one.cannot(&why);
                     inputs.staying = Some((input.to_owned(), cannot.clone()));
                     drop(inputs);
-                    return one.tell(&cannot, attempts);
+                    return one.log(&cannot, attempts);
                 }
             }
         }

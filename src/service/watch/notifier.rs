@@ -191,7 +191,7 @@ impl Shared {
 }
 
 /// A message of the kernel about a watch, or about a name in its folder.
-struct Told<'a> {
+struct Message<'a> {
     number: i32,
     what: ReadFlags,
     /// Connects the two messages of a move.
@@ -216,7 +216,7 @@ impl Listener {
         while waits(&shared.kernel, ended) {
             loop {
                 match reader.next() {
-                    Ok(event) => self.hear(&Told {
+                    Ok(event) => self.hear(&Message {
                         number: event.wd(),
                         what: event.events(),
                         cookie: event.cookie(),
@@ -240,7 +240,7 @@ impl Listener {
         self.shared.lost.store(true, Ordering::Relaxed);
     }
 
-    fn hear(&mut self, told: &Told<'_>) {
+    fn hear(&mut self, told: &Message<'_>) {
         if told.what.contains(ReadFlags::QUEUE_OVERFLOW) {
             return self.lost();
         }
@@ -252,7 +252,7 @@ impl Listener {
         }
     }
 
-    fn signal(&mut self, told: &Told<'_>) -> Option<Signal> {
+    fn signal(&mut self, told: &Message<'_>) -> Option<Signal> {
         let is = |what| told.what.contains(what);
         // The kernel has ended the watch, or is about to.
         if is(ReadFlags::UNMOUNT) {

@@ -14,8 +14,8 @@ use crate::fs::stamp::Stamp;
 use crate::progress::Event;
 use crate::service::after::finished_inputs::{Fate, FinishedInput};
 use crate::service::pictures::{Begun, End, Failure};
+use crate::service::reports::activity::DonePicture;
 use crate::service::rules::Candidate;
-use crate::service::told::activity::DonePicture;
 use crate::service::watch::settle::{Ending, Verdict};
 
 impl Watching<'_> {

@@ -14,9 +14,9 @@ use crate::commands::retry::Wanted;
 use crate::config::{Request, Settings, Written};
 use crate::device::machine::Machine;
 use crate::fs::paths::{Shown, absolute};
-use crate::service::told::account::Account;
-use crate::service::told::health::Health;
-use crate::service::told::metrics::Metrics;
+use crate::service::reports::account::Account;
+use crate::service::reports::health::Health;
+use crate::service::reports::metrics::Metrics;
 
 /// How long the loop may take to answer.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -117,7 +117,7 @@ impl Answers {
 
     /// Returns answers for a service that is alive but has no data, and sends changes to `changes`.
     /// The error is a sentence.
-    pub(crate) fn of_nothing(changes: Sender<ChangeRequest>) -> Result<Self, String> {
+    pub(crate) fn without_data(changes: Sender<ChangeRequest>) -> Result<Self, String> {
         let machine = Arc::new(Machine::new(1 << 20, 1));
         let account = Arc::new(Account::new("nowhere".into(), "nowhere".into()));
         let settings = Settings::resolve(Written::default(), Request::default())?;
@@ -136,6 +136,6 @@ impl Answers {
     /// Returns the same without a loop.
     #[cfg(test)]
     pub(super) fn for_tests() -> Self {
-        Self::of_nothing(bounded(1).0).unwrap()
+        Self::without_data(bounded(1).0).unwrap()
     }
 }

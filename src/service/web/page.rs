@@ -13,7 +13,7 @@ use super::access::Caller;
 use super::answers::{Answers, InForce, off_thread};
 use super::previews::Side;
 use crate::ledger::Report;
-use crate::service::told::activity::Recent;
+use crate::service::reports::activity::Recent;
 use crate::slot::device_state::DeviceState;
 
 /// A file of the page.

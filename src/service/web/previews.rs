@@ -19,8 +19,8 @@ use crate::device::machine::Machine;
 use crate::fs::beneath::Folder;
 use crate::fs::input::InputRoots;
 use crate::picture::preview::{Facts, Preview, PreviewError};
-use crate::service::told::account::Account;
-use crate::service::told::activity::DonePicture;
+use crate::service::reports::account::Account;
+use crate::service::reports::activity::DonePicture;
 use crate::slot::{SlotPool, Spare};
 
 /// The longest side of a preview, in pixels.

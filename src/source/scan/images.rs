@@ -25,15 +25,15 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Finds the images of a listing. `says_image` returns whether the object of this name is an
+    /// Finds the images of a listing. `is_image` returns whether the object of this name is an
     /// image's document, and is not called for objects inside an image that was already found
     /// around them.
     ///
     /// # Errors
-    /// Those of `says_image`.
+    /// Those of `is_image`.
     pub(super) fn find<E>(
         listed: &[Listed],
-        mut says_image: impl FnMut(&str) -> Result<bool, E>,
+        mut is_image: impl FnMut(&str) -> Result<bool, E>,
     ) -> Result<Self, E> {
         let entries = || {
             listed.iter().filter_map(|one| match one {
@@ -49,7 +49,7 @@ impl Images {
         let mut images = Self::default();
         for (folder, document) in documents {
             let key = if folder.is_empty() { document.to_owned() } else { format!("{folder}/{document}") };
-            if images.folder_of(&key).is_none() && says_image(&key)? {
+            if images.folder_of(&key).is_none() && is_image(&key)? {
                 let image = ListedImage { document, state: ObjectsState::default() };
                 images.by_folder.insert(folder.to_owned(), Some(image));
             }

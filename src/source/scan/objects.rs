@@ -78,7 +78,7 @@ impl Search<'_> {
                 self.object(input, &bucket, &url).map(|()| None)
             } else {
                 let is_empty = !self.listing(input, &bucket, &url)? && !self.stop.asked();
-                Ok(is_empty.then(|| nothing_below(input, &bucket, &url)))
+                Ok(is_empty.then(|| empty_folder(input, &bucket, &url)))
             }
         });
         match listed {
@@ -111,7 +111,7 @@ impl Search<'_> {
         let listed: Vec<_> =
             listed.map_while(|listed| listed.map_err(|why| fault = Some(why)).ok()).collect();
         let is_there = !listed.is_empty();
-        let mut images = Images::find(&listed, |key| self.says_image(bucket, folder, key))?;
+        let mut images = Images::find(&listed, |key| self.is_image(bucket, folder, key))?;
         let mut left_out = HashSet::new();
         for listed in listed {
             let (key, size) = match &listed {
@@ -145,7 +145,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// That of the bucket. An object that cannot be read fails by itself.
-    fn says_image(&mut self, bucket: &Bucket, folder: &Url, key: &str) -> Result<bool, store::Error> {
+    fn is_image(&mut self, bucket: &Bucket, folder: &Url, key: &str) -> Result<bool, store::Error> {
         let url = bucket.url(key);
         let Some(below) = url.below(folder).map(Path::new) else { return Ok(false) };
         let is_output = self.out_url.as_ref().is_some_and(|out| url.is_in(out));
@@ -361,7 +361,7 @@ fn path_of(url: &Url) -> PathBuf {
 }
 
 /// Returns a message that there are no objects below a folder, with similar folders.
-fn nothing_below(input: &Path, bucket: &Bucket, folder: &Url) -> String {
+fn empty_folder(input: &Path, bucket: &Bucket, folder: &Url) -> String {
     let nothing = format!("there is nothing below {}", Shown(input));
     let (beside, missing) = beside(bucket, folder);
     match (nearest(&missing, beside.iter().map(|key| last_part(key).to_owned())), &beside[..]) {

@@ -43,31 +43,31 @@ fn listener(room: usize) -> (Listener, Receiver<Signal>) {
     (Listener { shared: Arc::new(shared), signals: sender, left: None }, signals)
 }
 
-fn told(number: i32, what: ReadFlags, name: Option<&str>) -> Told<'_> {
-    Told { number, what, cookie: 0, name: name.map(OsStr::new) }
+fn message(number: i32, what: ReadFlags, name: Option<&str>) -> Message<'_> {
+    Message { number, what, cookie: 0, name: name.map(OsStr::new) }
 }
 
 #[test]
 fn messages_beyond_the_queues_count_as_lost() {
     let (mut listener, _signals) = listener(1);
     let is_lost = |listener: &Listener| listener.shared.lost.swap(false, Ordering::Relaxed);
-    listener.hear(&told(1, ReadFlags::CREATE, Some("b")));
+    listener.hear(&message(1, ReadFlags::CREATE, Some("b")));
     assert!(!is_lost(&listener));
-    listener.hear(&told(1, ReadFlags::CREATE, Some("b")));
+    listener.hear(&message(1, ReadFlags::CREATE, Some("b")));
     assert!(is_lost(&listener));
-    listener.hear(&told(-1, ReadFlags::QUEUE_OVERFLOW, None));
+    listener.hear(&message(-1, ReadFlags::QUEUE_OVERFLOW, None));
     assert!(is_lost(&listener));
 }
 
 #[test]
 fn watches_that_the_kernel_ends_are_told_of_once() {
     let (mut listener, signals) = listener(8);
-    listener.hear(&told(2, ReadFlags::IGNORED, None));
-    listener.hear(&told(2, ReadFlags::IGNORED, None));
+    listener.hear(&message(2, ReadFlags::IGNORED, None));
+    listener.hear(&message(2, ReadFlags::IGNORED, None));
     assert_eq!(signals.try_iter().collect::<Vec<_>>(), [Signal::Gone("/in/a".into())]);
-    listener.hear(&told(1, ReadFlags::UNMOUNT, None));
-    listener.hear(&told(1, ReadFlags::IGNORED, None));
-    listener.hear(&told(1, ReadFlags::CREATE, Some("b")));
+    listener.hear(&message(1, ReadFlags::UNMOUNT, None));
+    listener.hear(&message(1, ReadFlags::IGNORED, None));
+    listener.hear(&message(1, ReadFlags::CREATE, Some("b")));
     assert!(signals.is_empty() && listener.shared.unmounted.load(Ordering::Relaxed));
 }
 

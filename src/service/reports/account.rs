@@ -10,7 +10,7 @@ use crate::ledger::{
     FailedPicture, FailureSearch, FoundFailures, Ledger, LedgerError, Report, ServiceReport,
 };
 use crate::progress::CompletedParts;
-use crate::service::told::activity::{Activity, DonePicture, Recent};
+use crate::service::reports::activity::{Activity, DonePicture, Recent};
 
 /// The number of last failures to name.
 const NAMED: usize = 10;

@@ -14,7 +14,7 @@ use super::metrics::Metrics;
 use super::notifications::Notifications;
 use crate::fs::paths::Shown;
 use crate::ledger::ServiceReport;
-use crate::picture::remark::{Remark, TellingRemarks};
+use crate::picture::remark::{Remark, RemarkLog};
 use crate::progress::CompletedParts;
 
 /// The interval of reports on the service's state.
@@ -26,7 +26,7 @@ pub(crate) struct Reporter {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     notifications: Notifications,
-    remarked: TellingRemarks,
+    remarked: RemarkLog,
     next: Instant,
 }
 
@@ -37,14 +37,7 @@ impl Reporter {
         metrics: Arc<Metrics>,
         notifications: Notifications,
     ) -> Self {
-        Self {
-            account,
-            health,
-            metrics,
-            notifications,
-            remarked: TellingRemarks::default(),
-            next: Instant::now(),
-        }
+        Self { account, health, metrics, notifications, remarked: RemarkLog::default(), next: Instant::now() }
     }
 
     /// Returns the account with the counts of pictures.
@@ -82,7 +75,7 @@ impl Reporter {
             // With --after, the file goes away.
             warn!("note: {}: {text}", Shown(input));
         } else {
-            self.remarked.tell(input, remark, text);
+            self.remarked.log(input, remark, text);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::fs::paths::{Shown, absolute};
 use crate::progress::trace;
 use crate::source::folder_settings::FolderNote;
-use crate::words::Words;
+use crate::terminal_text::OneLine;
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 ///
@@ -111,7 +111,7 @@ where
         }
         let mut words = String::new();
         context.format_fields(Writer::new(&mut words), event)?;
-        writeln!(to, "{}", Words(&words))
+        writeln!(to, "{}", OneLine(&words))
     }
 }
 

@@ -2,9 +2,9 @@
 //! addresses. It can neither control a terminal, nor be shown in another order than its letters are
 //! in, nor give a password away.
 //!
-//! Lines for standard error pass [`told`] when they are painted, those of the log when they are
-//! formatted, and texts from elsewhere in the output of commands are [`Words`]. Programs get JSON,
-//! which has its own escapes.
+//! Lines for standard error pass [`escape`] when they are painted, those of the log when they are
+//! formatted, and texts from elsewhere in the output of commands are [`OneLine`]. Programs get
+//! JSON, which has its own escapes.
 
 use std::fmt::{self, Write};
 
@@ -28,20 +28,20 @@ pub(crate) fn is_plain(char: char) -> bool {
 }
 
 /// A text from elsewhere, in one line.
-pub(crate) struct Words<'a>(pub(crate) &'a str);
+pub(crate) struct OneLine<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Words<'_> {
+impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_plain(f, &without_passwords(self.0), |_| false)
     }
 }
 
 /// Escapes a text of several lines that may include texts from elsewhere.
-pub(crate) fn told(text: &str) -> String {
-    let mut told = String::with_capacity(text.len());
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     // Writing to a string cannot fail.
-    let _ = write_plain(&mut told, &without_passwords(text), |char| char == '\n');
-    told
+    let _ = write_plain(&mut escaped, &without_passwords(text), |char| char == '\n');
+    escaped
 }
 
 fn write_plain(to: &mut impl Write, text: &str, is_kept: impl Fn(char) -> bool) -> fmt::Result {
@@ -83,12 +83,12 @@ mod tests {
     #[test]
     fn what_drives_terminals_or_turns_letters_round_is_escaped() {
         assert_eq!(
-            Words("a\n\u{1b}[2J\u{202e}gnp.exe\u{9b}").to_string(),
+            OneLine("a\n\u{1b}[2J\u{202e}gnp.exe\u{9b}").to_string(),
             "a\\n\\u{1b}[2J\\u{202e}gnp.exe\\u{9b}"
         );
-        assert_eq!(told("a\nb\r\u{2066}"), "a\nb\\r\\u{2066}");
+        assert_eq!(escape("a\nb\r\u{2066}"), "a\nb\\r\\u{2066}");
         let plain = "näher e\u{301} \u{1f468}\u{200d}\u{1f469} \"quoted\" back\\slash";
-        assert_eq!(Words(plain).to_string(), plain);
+        assert_eq!(OneLine(plain).to_string(), plain);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::device::machine::Machine;
 use crate::ledger::ServiceReport;
-use crate::service::told::activity::DonePicture;
+use crate::service::reports::activity::DonePicture;
 use crate::slot::device_state::{DeviceState, DeviceUse};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
