@@ -221,7 +221,7 @@ impl Outlet for Collector<'_> {
         let histograms = Histograms { input: &job.input, layout, levels, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));
-        Ok(Taken::Whole(drawn.flatten().map(Pending::File)))
+        Ok(Taken::Whole(drawn.flatten().map(Pending::File).map(Box::new)))
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {

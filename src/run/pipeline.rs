@@ -63,7 +63,7 @@ const SCRATCH_KEPT: usize = 4 << 20;
 /// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and
 /// renamed.
 struct EncodedPicture<'a> {
-    output: Option<Pending<'a>>,
+    output: Option<Box<Pending<'a>>>,
     job: Job,
     bytes_in: u64,
     done: Done,
@@ -397,7 +397,7 @@ impl<'a> Run<'a> {
     /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner
     /// than handed over.
     fn pass_on<'p>(&'p self, taken: EncodedPicture<'p>, publishers: &Sender<EncodedPicture<'p>>) {
-        match (&taken.output, self.settings.durability) {
+        match (taken.output.as_deref(), self.settings.durability) {
             (None, _) | (Some(Pending::File(_) | Pending::Stream(_)), Durability::Fast) => {
                 self.publish(taken);
             }
@@ -413,8 +413,8 @@ impl<'a> Run<'a> {
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
         }
-        let folder = output.as_ref().and_then(Pending::folder);
-        match output.map_or_else(|| Ok(Published::default()), Pending::publish) {
+        let folder = output.as_deref().and_then(Pending::folder);
+        match output.map_or_else(|| Ok(Published::default()), |output| output.publish()) {
             Ok(Published { bytes: bytes_out, replaces_another }) => {
                 for (input, error) in self.outlet.copy_sidecars(&job) {
                     self.events.send(Event::Failed { input, error, planned: false });

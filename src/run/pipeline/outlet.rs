@@ -307,7 +307,7 @@ impl Outlet for Encoder<'_> {
             }
             None => {
                 let output = encode(finished, scratch, help, self.begin(&job, 0)?)?;
-                Ok(Taken::Whole(Some(output)))
+                Ok(Taken::Whole(Some(Box::new(output))))
             }
         }
     }
@@ -365,7 +365,7 @@ fn encode_frames<'o>(
             .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
         outputs.push(output.seal()?);
     }
-    Ok(Taken::Whole(Some(Pending::Pages(outputs))))
+    Ok(Taken::Whole(Some(Box::new(Pending::Pages(outputs)))))
 }
 
 /// Encodes the content that the devices left in the slot into an output.

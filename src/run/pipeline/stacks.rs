@@ -13,7 +13,7 @@ use codec::{Help, Medium};
 #[derive(Debug)]
 pub enum Taken<'a> {
     /// It is complete, with all pages of its file; the output, if any, is to be published.
-    Whole(Option<Pending<'a>>),
+    Whole(Option<Box<Pending<'a>>>),
     /// Other pages of its file are to come.
     Page,
 }
@@ -90,7 +90,7 @@ impl<'a> StackOutputs<'a> {
         let whole = state.pending.take();
         drop(state);
         self.give_up(&page.stack);
-        Ok(Taken::Whole(whole))
+        Ok(Taken::Whole(whole.map(Box::new)))
     }
 
     /// Returns the file or folder of the output of a stack, which `begin` starts as in
@@ -151,7 +151,8 @@ impl<'a> PageOutputs<'a> {
         }
         let mut pages = open.remove(&page.stack.id()).unwrap_or_default();
         pages.sort_unstable_by_key(|(index, _)| *index);
-        Ok(Taken::Whole(Some(Pending::Pages(pages.into_iter().map(|(_, page)| page).collect()))))
+        let pages = pages.into_iter().map(|(_, page)| page).collect();
+        Ok(Taken::Whole(Some(Box::new(Pending::Pages(pages)))))
     }
 
     /// Forgets the pages of a file, and removes them.
