@@ -20,7 +20,7 @@ use crate::fs::stamp::Stamp;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Origin, Record};
 use crate::publish::{Publisher, Replaces};
-use crate::selection::promises_a_picture;
+use crate::selection::{Links, promises_a_picture};
 use crate::source::job::Job;
 
 /// Extensions in the place of the picture's: world files, and the coordinate system.
@@ -110,6 +110,8 @@ fn are_copied(job: &Job) -> bool {
 /// Copies sidecar files.
 pub(crate) struct Copies<'a> {
     roots: InputRoots,
+    /// Whether a sidecar file may be a link.
+    follows_links: bool,
     max_bytes: u64,
     publisher: &'a Publisher,
     root: &'a Path,
@@ -123,8 +125,9 @@ impl<'a> Copies<'a> {
     /// Returns the copying to the tree below `root`, unless sidecar files are to stay.
     pub(crate) fn of(settings: &Settings, publisher: &'a Publisher, root: &'a Path) -> Option<Self> {
         let (roots, max_bytes) = (settings.roots.clone(), settings.limits.max_bytes);
+        let follows_links = settings.selection.links != Links::Never;
         let (folders, turn) = (Mutex::default(), Mutex::default());
-        let copies = Self { roots, max_bytes, publisher, root, folders, turn };
+        let copies = Self { roots, follows_links, max_bytes, publisher, root, folders, turn };
         (settings.sidecars == SidecarsChoice::Copy).then_some(copies)
     }
 
@@ -162,7 +165,7 @@ impl<'a> Copies<'a> {
         if let Some(known) = folders.get(folder) {
             return Ok(Arc::clone(known));
         }
-        let names = Arc::new(Names::of(folder)?);
+        let names = Arc::new(Names::of(folder, self.follows_links)?);
         folders.insert(folder.to_owned(), Arc::clone(&names));
         Ok(names)
     }
@@ -223,11 +226,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Names(HashMap<Vec<u8>, Vec<OsString>>);
 
 impl Names {
-    /// Lists a folder.
-    fn of(folder: &Path) -> io::Result<Self> {
+    /// Lists a folder, with its links if they are followed.
+    fn of(folder: &Path, follows_links: bool) -> io::Result<Self> {
         let mut names = Self::default();
         for entry in fs::read_dir(folder)? {
-            names.add(entry?.file_name());
+            let entry = entry?;
+            if follows_links || !entry.file_type()?.is_symlink() {
+                names.add(entry.file_name());
+            }
         }
         Ok(names)
     }

@@ -173,6 +173,9 @@ fn a_link_without_a_target_is_named_with_it() {
             .says("Failed: 1, 1 of them a sidecar file that was not copied (see above)");
         assert_eq!(place.tree("out"), ["a.pgm", "a.xmp"]);
     }
+    // Where no links are followed, they are as good as absent.
+    place.run("in --out others --links never --sidecars copy").exits(0);
+    assert_eq!(place.tree("others"), ["a.pgm"]);
 }
 
 #[test]
