@@ -17,7 +17,6 @@ use crate::fs::paths::Shown;
 use crate::progress::{Event, Events, Remade, Reporter, Summary, listing};
 use crate::publish::{self, Publisher, Replaces};
 use crate::report;
-use crate::selection::is_first_page;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan, Skipped, Workload};
 use pipeline::{Encoder, Outlet, Purpose, Run, WaitingBands};
@@ -38,11 +37,6 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
         if !settings.dry_run {
             copy(&mut plan, settings, publisher);
-            if let Some(copies) = encoder.sidecars() {
-                let done = plan.skipped.iter().filter_map(|done| Some((&done.input, done.output.as_ref()?)));
-                let done = done.filter(|(_, output)| !is_first_page(output));
-                plan.failed.extend(done.flat_map(|(input, output)| copies.beside(input, output)));
-            }
         }
         run_into(&encoder, Purpose::Equalize, plan, settings, stop)
     };
@@ -87,6 +81,9 @@ pub(crate) fn run_into(
     settings.notes.iter().chain(&plan.notes).for_each(|note| events.note(note.clone(), true));
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
+    if !settings.dry_run {
+        plan.failed.extend(outlet.copy_sidecars_of_done(&plan.skipped));
+    }
     let remade = Remade::of(&plan.jobs).sentence(["is made again", "are made again"]);
     remade.filter(|_| !settings.dry_run).into_iter().for_each(|remade| events.note(remade, false));
     let done_before = settings.report_page.as_ref().map(|_| listing::done_before(&plan));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::source::sidecars::is_named_as_sidecar;
 use crate::source::{Job, Remake};
 
 /// The most differences that are named.
@@ -22,10 +23,13 @@ pub(crate) struct Remade {
 }
 
 impl Remade {
-    /// Counts these jobs' outputs that are made again.
+    /// Counts these jobs' outputs that are made again. Copies of sidecar files are none.
     pub(crate) fn of(jobs: &[Job]) -> Self {
         let mut remade = Self::default();
-        jobs.iter().filter_map(|job| job.remakes.clone()).for_each(|remake| remade.add(remake));
+        jobs.iter()
+            .filter(|job| !is_named_as_sidecar(&job.input))
+            .filter_map(|job| job.remakes.clone())
+            .for_each(|remake| remade.add(remake));
         remade
     }
 

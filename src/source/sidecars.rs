@@ -9,10 +9,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::{Naming, Settings, SidecarsChoice};
+use crate::config::{Naming, Permissions, Settings, SidecarsChoice, Times};
 use crate::error::PictureError;
 use crate::fs::input::InputRoots;
 use crate::fs::paths::{Shown, folder_of};
@@ -57,7 +58,7 @@ pub(super) fn note(jobs: &[Job], settings: &Settings) -> Option<String> {
         return None;
     }
     let inputs: Vec<_> =
-        jobs.iter().map(|job| &*job.input).filter(|input| !owners(input).is_empty()).collect();
+        jobs.iter().map(|job| &*job.input).filter(|input| is_named_as_sidecar(input)).collect();
     if inputs.is_empty() {
         return None;
     }
@@ -81,6 +82,11 @@ impl Pictures {
     pub(super) fn have(&self, sidecar: &Path) -> bool {
         owners(sidecar).iter().any(|owner| self.0.contains(owner))
     }
+}
+
+/// Returns whether a file has the name of a sidecar file.
+pub(crate) fn is_named_as_sidecar(input: &Path) -> bool {
+    !owners(input).is_empty()
 }
 
 /// Returns the names, with or without extension, of pictures to which a file would belong.
@@ -113,6 +119,8 @@ pub(crate) struct Copies<'a> {
     /// Whether a sidecar file may be a link.
     follows_links: bool,
     max_bytes: u64,
+    times: Times,
+    permissions: Permissions,
     publisher: &'a Publisher,
     root: &'a Path,
     /// The sidecar files in the folders of the inputs so far.
@@ -126,8 +134,10 @@ impl<'a> Copies<'a> {
     pub(crate) fn of(settings: &Settings, publisher: &'a Publisher, root: &'a Path) -> Option<Self> {
         let (roots, max_bytes) = (settings.roots.clone(), settings.limits.max_bytes);
         let follows_links = settings.selection.links != Links::Never;
+        let &Settings { times, permissions, .. } = settings;
         let (folders, turn) = (Mutex::default(), Mutex::default());
-        let copies = Self { roots, follows_links, max_bytes, publisher, root, folders, turn };
+        let copies =
+            Self { roots, follows_links, max_bytes, times, permissions, publisher, root, folders, turn };
         (settings.sidecars == SidecarsChoice::Copy).then_some(copies)
     }
 
@@ -202,6 +212,7 @@ impl<'a> Copies<'a> {
         if input.size > limit {
             return Err(format!("it has {} bytes, and {limit} is the limit", input.size));
         }
+        let opened = file.try_clone().map_err(|why| why.to_string())?;
         let Some(mut content) = content(from, file, limit).map_err(|why| why.to_string())? else {
             return Ok(());
         };
@@ -209,7 +220,17 @@ impl<'a> Copies<'a> {
         copy.replace(Replaces::Own);
         let origin = Origin { input, settings };
         copy.record(origin, Recipe::new(RECIPE, None));
+        if self.times == Times::Keep {
+            copy.modified_at(input.modified());
+        }
+        if self.permissions == Permissions::Keep {
+            copy.permit(fs::Permissions::from_mode(metadata.mode() & 0o777));
+        }
         io::copy(&mut content, copy.file()).map_err(|why| copy.unwritten(why).to_string())?;
+        let now = opened.metadata().map_err(|why| why.to_string())?;
+        if Stamp::of(&now, false) != input {
+            return Err(PictureError::Changed.to_string());
+        }
         match copy.publish() {
             Err(why) if why.is_of_another() => Err(another()),
             published => published.map(drop).map_err(|why| why.to_string()),

@@ -2,6 +2,8 @@
 //! named.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
 
 use crate::harness::{DULL, Place, skipped};
 use crate::stacks::{Page, Storage, plain};
@@ -205,4 +207,28 @@ fn the_sidecars_of_a_picture_without_an_extension_are_no_outputs_to_make_again()
     }
     let ran = place.run("in --out out --sidecars copy --strength 0.5");
     ran.exits(0).says("2 outputs with other settings were made again");
+}
+
+#[test]
+fn a_run_that_goes_on_copies_sidecars_that_are_missing_and_another_makes_no_copy_again() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out out --sidecars copy --resume").exits(0);
+    place.file("in/a.prj", "projection");
+    place.run("in --out out --sidecars copy --resume").exits(0).says("1 already done");
+    assert_eq!(place.read("out/a.prj"), b"projection");
+    let ran = place.run("in --out out");
+    assert!(!ran.exits(0).stderr().contains("made again"), "{ran}");
+}
+
+#[test]
+fn copies_keep_times_and_permissions_where_outputs_do() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("in/a.xmp", "private");
+    fs::set_permissions(place.path("in/a.xmp"), fs::Permissions::from_mode(0o600)).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
+    fs::File::open(place.path("in/a.xmp")).unwrap().set_modified(long_ago).unwrap();
+    place.run("in --out out --sidecars copy --permissions keep --times keep").exits(0);
+    let copy = fs::metadata(place.path("out/a.xmp")).unwrap();
+    assert_eq!(copy.permissions().mode() & 0o777, 0o600);
+    assert_eq!(copy.modified().unwrap(), long_ago);
 }

@@ -21,9 +21,9 @@ use crate::picture::record::{Digest, Origin, Record};
 use crate::publish::{ImageUpload, Pending, PublishError, Publisher, Replaces, Stream};
 use crate::publish::{Unpublished, Upload, notes};
 use crate::run::together::is_alone;
-use crate::selection::page_output;
-use crate::source::Job;
+use crate::selection::{is_first_page, page_output};
 use crate::source::sidecars::Copies;
+use crate::source::{Job, Skipped};
 use codec::{self, CodecError, Help};
 
 /// The destination of the pictures that the devices have finished, shared by all encode threads.
@@ -71,6 +71,12 @@ pub trait Outlet: Sync {
     /// Copies the sidecar files of an input whose output is there. Returns those that cannot be
     /// copied, each with the reason.
     fn copy_sidecars(&self, _job: &Job) -> Vec<(PathBuf, PictureError)> {
+        Vec::new()
+    }
+
+    /// Copies the sidecar files of inputs whose outputs were there before the run. Returns those
+    /// that cannot be copied, each with the reason.
+    fn copy_sidecars_of_done(&self, _skipped: &[Skipped]) -> Vec<(PathBuf, PictureError)> {
         Vec::new()
     }
 
@@ -336,6 +342,13 @@ impl Outlet for Encoder<'_> {
 
     fn copy_sidecars(&self, job: &Job) -> Vec<(PathBuf, PictureError)> {
         self.sidecars().map_or_else(Vec::new, |copies| copies.for_job(job))
+    }
+
+    fn copy_sidecars_of_done(&self, skipped: &[Skipped]) -> Vec<(PathBuf, PictureError)> {
+        let Some(copies) = self.sidecars() else { return Vec::new() };
+        let done = skipped.iter().filter_map(|done| Some((&done.input, done.output.as_ref()?)));
+        let done = done.filter(|(_, output)| !is_first_page(output));
+        done.flat_map(|(input, output)| copies.beside(input, output)).collect()
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
