@@ -23,7 +23,7 @@ pub(crate) struct Remade {
 }
 
 impl Remade {
-    /// Counts these jobs' outputs that are made again. Copies of sidecar files are none.
+    /// Counts these jobs' outputs that are made again. Copies of sidecar files do not count.
     pub(crate) fn of(jobs: &[Job]) -> Self {
         let mut remade = Self::default();
         jobs.iter()

@@ -1,4 +1,4 @@
-//! A picture that is read and written in bands, as its format has them in common with others.
+//! The bands of a picture, and their writer, which formats have in common.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -13,14 +13,14 @@ use crate::{CodecError, Decoded};
 #[derive(Debug)]
 pub(crate) struct Bands<P> {
     rows: BandRows,
-    /// What its format knows of the whole picture.
+    /// The description of the whole picture by its format.
     picture: Arc<P>,
 }
 
 /// The place of a band in its file.
 #[derive(Debug)]
 pub(crate) struct BandPlace<P> {
-    /// What its format knows of the whole picture.
+    /// The description of the whole picture by its format.
     pub(crate) picture: Arc<P>,
     pub(crate) index: usize,
     /// The number of its first row.
