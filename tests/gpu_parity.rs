@@ -3,8 +3,6 @@
 //! The pictures go through the worker's own engine and lanes, with random sizes, layouts,
 //! operations and data.
 
-use std::sync::Mutex;
-
 use equalize::{
     ByteOrder, ByteOrders, Clahe, ClipLimit, Colour, Depth, Exposure, Layout, Levels, Method, Operation,
     Pixel, Plateau, Scratch, Strength, Stretch, Tiles, count, equalize, equalize_like,
@@ -16,9 +14,6 @@ use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
 
 const NATIVE: ByteOrders = ByteOrders::NATIVE;
-
-/// Held by each test, to use the GPU one at a time.
-static GPU: Mutex<()> = Mutex::new(());
 
 /// Opens the first GPU, or returns `None` after reporting its absence.
 fn gpu() -> Option<Box<dyn Engine>> {
@@ -266,7 +261,6 @@ fn compare_recoloured(
 
 #[test]
 fn small_pictures_of_every_layout() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (640, 481)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -275,7 +269,6 @@ fn small_pictures_of_every_layout() {
 
 #[test]
 fn random_sizes() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let mut random = Random(2);
     let layouts: Vec<_> = (0..16)
@@ -289,7 +282,6 @@ fn random_sizes() {
 
 #[test]
 fn large_pictures_go_in_chunks() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let layouts = [
         layout(8191, 6001, Pixel::Gray, Depth::Eight),
@@ -302,7 +294,6 @@ fn large_pictures_go_in_chunks() {
 
 #[test]
 fn a_large_plane_that_moves_as_a_whole() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let layouts =
         [layout(5021, 5101, Pixel::Gray, Depth::Eight), layout(5792, 5792, Pixel::Gray, Depth::Eight)];
@@ -311,7 +302,6 @@ fn a_large_plane_that_moves_as_a_whole() {
 
 #[test]
 fn pictures_larger_than_the_lane_s_memory_go_through_a_ring() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu_with(Some(6_000_000)) else { return };
     let sizes = [(1000, 1000), (4001, 1777), (6007, 5003)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -320,7 +310,6 @@ fn pictures_larger_than_the_lane_s_memory_go_through_a_ring() {
 
 #[test]
 fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu_with(Some(6_000_000)) else { return };
     let (small, large) =
         (layout(300, 200, Pixel::Rgb, Depth::Eight), layout(2500, 2000, Pixel::Rgb, Depth::Eight));
@@ -344,7 +333,6 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
 
 #[test]
 fn dark_pictures_are_lifted_and_flat_tiles_spared() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (16, 1), (15, 3), (64, 33), (257, 255), (640, 481), (1603, 1201)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -365,7 +353,6 @@ fn dark_pictures_are_lifted_and_flat_tiles_spared() {
 
 #[test]
 fn colour_histograms() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (7, 7), (10, 15), (257, 255), (4001, 2777)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -374,7 +361,6 @@ fn colour_histograms() {
 
 #[test]
 fn operations_leave_nothing_behind_for_the_next() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let mut random = Random(22);
     let mut lane = gpu.lane().unwrap();
@@ -409,7 +395,6 @@ fn operations_leave_nothing_behind_for_the_next() {
 
 #[test]
 fn clahe() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (5, 3), (16, 16), (64, 48), (255, 257), (833, 599)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -432,7 +417,6 @@ fn clahe() {
 
 #[test]
 fn every_strength() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -454,7 +438,6 @@ fn every_strength() {
 
 #[test]
 fn the_automatic_clip_limit() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (5, 3), (64, 48), (255, 257), (833, 599)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -469,7 +452,6 @@ fn the_automatic_clip_limit() {
 
 #[test]
 fn methods_whose_luts_are_made_on_the_cpu() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -493,7 +475,6 @@ fn methods_whose_luts_are_made_on_the_cpu() {
 
 #[test]
 fn fewer_levels_than_samples_have_room_for() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)];
     let all: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -525,7 +506,6 @@ fn fewer_levels_than_samples_have_room_for() {
 
 #[test]
 fn clahe_of_fewer_levels_of_8_bits_is_left_to_the_cpu() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let gray = layout(64, 33, Pixel::Gray, Depth::Eight);
     let [clahe, _] = adaptively(2.0, Tiles::Grid { x: 8, y: 8 });
@@ -543,7 +523,6 @@ fn clahe_of_fewer_levels_of_8_bits_is_left_to_the_cpu() {
 
 #[test]
 fn luts_that_are_given() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (833, 599), (2003, 1501)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -559,7 +538,6 @@ fn luts_that_are_given() {
 
 #[test]
 fn byte_orders_are_converted() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let layouts = of_16_bits(&[(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)]);
     let grid = Tiles::Grid { x: 8, y: 8 };
@@ -585,7 +563,6 @@ fn byte_orders_are_converted() {
 
 #[test]
 fn byte_orders_are_converted_in_a_ring() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu_with(Some(6_000_000)) else { return };
     let layouts = of_16_bits(&[(4001, 1777)]);
     compare_in(&not_native(), gpu.as_ref(), &layouts, &globally(), &[Data::Natural], 73);
@@ -593,7 +570,6 @@ fn byte_orders_are_converted_in_a_ring() {
 
 #[test]
 fn pictures_of_the_other_byte_order_are_counted() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let layouts = of_16_bits(&[(1, 1), (7, 7), (257, 255), (4001, 2777)]);
     compare_counts(gpu.as_ref(), &layouts, ByteOrder::Swapped, 74);
@@ -601,7 +577,6 @@ fn pictures_of_the_other_byte_order_are_counted() {
 
 #[test]
 fn colours_keep_their_hue_or_their_a_and_b() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (833, 599)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
@@ -633,7 +608,6 @@ fn colours_keep_their_hue_or_their_a_and_b() {
 
 #[test]
 fn colours_keep_their_hue_in_chunks_and_in_a_ring() {
-    let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu() else { return };
     let large = [
         layout(5003, 4001, Pixel::Rgb, Depth::Eight),

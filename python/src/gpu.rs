@@ -13,6 +13,13 @@ use crate::failure::{failed, unchecked};
 use crate::views::pixel;
 use crate::{PyOperation, colour_of};
 
+/// A borrowed tensor with pictures: attributes of `Pictures` in `histeqd/_gpu.py`.
+#[derive(FromPyObject)]
+pub(crate) struct BorrowedPictures<'py> {
+    lent: PyRef<'py, Borrowed>,
+    has_channels: bool,
+}
+
 /// A tensor as pictures: number, height, width, channels.
 struct Shaped {
     layout: Layout,
@@ -21,6 +28,11 @@ struct Shaped {
 }
 
 impl Shaped {
+    /// Takes the axes of a tensor with pictures.
+    fn of(tensor: &BorrowedPictures<'_>, name: &str) -> PyResult<Self> {
+        Self::new(&tensor.lent, tensor.has_channels, name)
+    }
+
     /// Takes the axes of a tensor as NHWC, HWC, NHW or HW.
     fn new(tensor: &Borrowed, has_channels: bool, name: &str) -> PyResult<Self> {
         let depth = match tensor.dtype.as_str() {
@@ -147,27 +159,26 @@ fn on_stream(
     .map_err(failed)
 }
 
-/// Enhances the contrast of pictures. An array comes with a flag whether it has channels.
+/// Enhances the contrast of pictures.
 #[pyfunction]
 #[pyo3(signature = (array, out, operation, mask, reference, stream))]
 pub(crate) fn gpu_equalize(
     py: Python<'_>,
-    array: (PyRef<'_, Borrowed>, bool),
+    array: BorrowedPictures<'_>,
     out: &Borrowed,
     operation: &PyOperation,
     mask: Option<&Borrowed>,
-    reference: Option<(PyRef<'_, Borrowed>, bool)>,
+    reference: Option<BorrowedPictures<'_>>,
     stream: usize,
 ) -> PyResult<()> {
-    let (array, has_channels) = (&*array.0, array.1);
-    let lent = reference.as_ref().map(|(reference, _)| &**reference);
-    let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask"), (lent, "reference")])?;
-    let pictures = Shaped::new(array, has_channels, "array")?;
-    let batch = pictures.to_results(out, has_channels)?;
+    let lent = reference.as_ref().map(|reference| &*reference.lent);
+    let device = gpu_of(&array.lent, &[(Some(out), "out"), (mask, "mask"), (lent, "reference")])?;
+    let pictures = Shaped::of(&array, "array")?;
+    let batch = pictures.to_results(out, array.has_channels)?;
     let mask = mask_of(mask, &pictures)?;
     let reference = match &reference {
-        Some((reference, has_channels)) => {
-            let reference = Shaped::new(reference, *has_channels, "reference")?;
+        Some(reference) => {
+            let reference = Shaped::of(reference, "reference")?;
             let (mine, its) = (pictures.layout, reference.layout);
             let planes = |layout: Layout| operation.0.planes(layout.pixel);
             if its.depth != mine.depth || planes(its) != planes(mine) {
@@ -191,16 +202,15 @@ pub(crate) fn gpu_equalize(
 #[pyo3(signature = (array, out, mask, color, bins, stream))]
 pub(crate) fn gpu_histograms(
     py: Python<'_>,
-    array: (PyRef<'_, Borrowed>, bool),
+    array: BorrowedPictures<'_>,
     out: &Borrowed,
     mask: Option<&Borrowed>,
     color: Option<&str>,
     bins: u32,
     stream: usize,
 ) -> PyResult<()> {
-    let (array, has_channels) = (&*array.0, array.1);
-    let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask")])?;
-    let pictures = Shaped::new(array, has_channels, "array")?;
+    let device = gpu_of(&array.lent, &[(Some(out), "out"), (mask, "mask")])?;
+    let pictures = Shaped::of(&array, "array")?;
     let mask = mask_of(mask, &pictures)?;
     let colour = color.map(colour_of).transpose()?;
     let pixel = pictures.layout.pixel;
@@ -258,20 +268,19 @@ pub(crate) fn gpu_luts(
 #[pyo3(signature = (array, out, luts, operation, stream))]
 pub(crate) fn gpu_apply(
     py: Python<'_>,
-    array: (PyRef<'_, Borrowed>, bool),
+    array: BorrowedPictures<'_>,
     out: &Borrowed,
     luts: &Borrowed,
     operation: &PyOperation,
     stream: usize,
 ) -> PyResult<()> {
-    let (array, has_channels) = (&*array.0, array.1);
-    let device = gpu_of(array, &[(Some(out), "out"), (Some(luts), "lut")])?;
-    let pictures = Shaped::new(array, has_channels, "array")?;
-    let batch = pictures.to_results(out, has_channels)?;
+    let device = gpu_of(&array.lent, &[(Some(out), "out"), (Some(luts), "lut")])?;
+    let pictures = Shaped::of(&array, "array")?;
+    let batch = pictures.to_results(out, array.has_channels)?;
     let operation = operation.0;
     let planes = operation.planes(pictures.layout.pixel) as i64;
     let levels = pictures.layout.depth.levels() as i64;
-    let has = |planes| check_room(luts, planes * levels, &array.dtype).is_ok();
+    let has = |planes| check_room(luts, planes * levels, &array.lent.dtype).is_ok();
     if luts.shape.last() != Some(&levels) || !(has(planes) || has(1)) {
         let all = if planes == 1 { String::new() } else { format!(" or ({planes}, {levels})") };
         let text =

@@ -193,7 +193,8 @@ fn with_pair<S: Sample + Element>(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyArray4<S>>,
-    (levels, threads): (Levels, usize),
+    levels: Levels,
+    threads: usize,
     work: impl FnOnce(&mut views::Batch<'_, S>) + Send,
 ) -> PyResult<()> {
     check(out, "out")?;
@@ -254,7 +255,7 @@ fn equalize_pictures(
         check_mask(mask, out.shape())?;
         let mask = mask.map(|mask| mask.as_array());
         let volume = volume::of::<S>(out.shape(), &operation)?;
-        with_pair(py, source, out, (operation.levels, threads), |batch| match &volume {
+        with_pair(py, source, out, operation.levels, threads, |batch| match &volume {
             Some(volume) => volume::equalize(batch, volume, threads),
             None => pictures::equalize(batch, &Task { operation, reference, mask, threads }),
         })
@@ -298,10 +299,12 @@ fn histograms<'py>(
 ) -> PyResult<Bound<'py, PyArray3<u64>>> {
     fn run<'py, S: Kept + Element>(
         py: Python<'py>,
-        (array, name): (&Bound<'py, PyArray4<S>>, &str),
+        array: &Bound<'py, PyArray4<S>>,
+        name: &str,
         mask: Option<&PyReadonlyArray3<'_, u8>>,
         planes: Planes,
-        (levels, threads): (Levels, usize),
+        levels: Levels,
+        threads: usize,
     ) -> PyResult<Bound<'py, PyArray3<u64>>> {
         check(array, name)?;
         check_mask(mask, array.shape())?;
@@ -322,10 +325,10 @@ fn histograms<'py>(
         Some(color) => Planes::Equalized(colour_of(color)?),
         None => Planes::Channels,
     };
-    let how = (levels_of(levels), threads);
+    let (mask, levels) = (mask.as_ref(), levels_of(levels));
     match Typed::of(array, name)? {
-        Typed::Eight(array) => run(py, (array, name), mask.as_ref(), planes, how),
-        Typed::Sixteen(array) => run(py, (array, name), mask.as_ref(), planes, how),
+        Typed::Eight(array) => run(py, array, name, mask, planes, levels, threads),
+        Typed::Sixteen(array) => run(py, array, name, mask, planes, levels, threads),
     }
 }
 
@@ -403,7 +406,7 @@ fn apply_luts(
         if luts.len() != operation.planes(views::pixel(out.shape()[3])) * S::LEVELS {
             return Err(unchecked("lut"));
         }
-        with_pair(py, source, out, (operation.levels, threads), |batch| {
+        with_pair(py, source, out, operation.levels, threads, |batch| {
             pictures::apply_luts(batch, &Through { luts, operation }, threads);
         })
     }

@@ -1,7 +1,7 @@
-//! The places of pictures in device memory.
+//! The places of pictures, of their counts and of their LUTs in device memory.
 
 use cuda::Address;
-use equalize::{ByteOrder, ByteOrders, Layout};
+use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
 /// Pictures of one layout in device memory, each without gaps.
 #[derive(Clone, Copy, Debug)]
@@ -118,9 +118,45 @@ impl Mask {
     }
 }
 
+/// The equalized planes of all pictures of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchPlanes {
+    /// The number of planes in all.
+    pub number: usize,
+    /// The number of planes of a picture, which are consecutive.
+    pub of_picture: usize,
+    /// The depth of the planes.
+    pub depth: Depth,
+}
+
+impl BatchPlanes {
+    /// Returns the planes of a batch whose pictures have so many each.
+    pub(crate) fn of(batch: &Batch, of_picture: usize) -> Self {
+        Self { number: batch.number as usize * of_picture, of_picture, depth: batch.layout.depth }
+    }
+}
+
+/// The counts of planes in device memory, one plane after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    /// The address of the first plane's counts.
+    pub at: Address,
+    /// Whether a count has 64 bits, instead of 32.
+    pub are_wide: bool,
+}
+
+/// The LUTs of pictures in device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Luts {
+    /// The address of the first picture's LUTs, one for each plane.
+    pub at: Address,
+    /// The distance from one picture's LUTs to the next, in entries; 0 if all have the same.
+    pub stride: u32,
+}
+
 #[cfg(test)]
 mod tests {
-    use equalize::{Depth, Pixel};
+    use equalize::Pixel;
 
     use super::*;
 

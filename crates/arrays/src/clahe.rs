@@ -2,11 +2,11 @@
 #![allow(unsafe_code)]
 
 use cuda::{Address, Result};
-use equalize::clahe::Geometry;
 use equalize::{ByteOrders, Clahe, Layout, Operation, Pixel};
 
-use crate::batch::{Batch, Pictures};
-use crate::colours::{Relight, Relighting};
+use crate::batch::{Batch, BatchPlanes, Counts, Luts, Pictures};
+use crate::colours::{Colouring, Relight, Relighting};
+use crate::exposure::ExposureTables;
 use crate::gpu::Stream;
 use crate::kernels::Kernels;
 use crate::rule::colours;
@@ -33,16 +33,16 @@ pub struct ClaheTask {
     planes: u64,
 }
 
-/// The start of each piece of a task's memory.
+/// The address of each piece of a task's memory.
 struct Memory {
     /// The old planes and the new ones, possibly in the same place.
-    old: u64,
-    new: u64,
+    old: Pictures,
+    new: Pictures,
     /// The counts for exposure, 32 bits each, and the tables of exposure.
-    counts: u64,
-    tables: u64,
+    counts: Address,
+    tables: Address,
     /// The memory for tiles.
-    tiles: u64,
+    tiles: Address,
 }
 
 impl ClaheTask {
@@ -53,11 +53,10 @@ impl ClaheTask {
         kernels: &Kernels,
         layout: &Layout,
         clahe: &Clahe,
-        (operation, relight): (&Operation, Option<Relight>),
+        operation: &Operation,
+        relight: Option<Relight>,
     ) -> Self {
-        let levels = operation.levels.number(layout.depth);
-        let geometry = Geometry::new(layout, clahe).with_levels(levels);
-        let tiles = Tiles::new(kernels, layout, &geometry, (clahe, levels));
+        let tiles = Tiles::new(kernels, layout, clahe, operation);
         let is_gray = layout.pixel == Pixel::Gray;
         Self {
             tiles,
@@ -73,29 +72,41 @@ impl ClaheTask {
     /// Returns the bytes of memory that [`Kernels::clahe`] needs for so many pictures.
     pub fn bytes(&self, kernels: &Kernels, number: u32) -> u64 {
         let mut pieces = Pieces::default();
-        self.add_memory(number, &mut pieces);
+        self.add_memory(number, 0, &mut pieces);
         pieces.bytes() + self.tiles.bytes(kernels, number)
     }
 
-    /// Adds the memory for so many pictures, without that of their tiles.
-    fn add_memory(&self, number: u32, pieces: &mut Pieces) -> Memory {
+    /// Adds the memory for so many pictures, from `at` on, without that of their tiles.
+    fn add_memory(&self, number: u32, at: Address, pieces: &mut Pieces) -> Memory {
         let bytes = u64::from(number) * self.plane;
         let old = pieces.add(if self.planes > 0 { bytes } else { 0 });
         let new = if self.planes > 1 { pieces.add(bytes) } else { old };
         let exposed = if self.operation.exposure.is_some() { u64::from(number) * self.entries() } else { 0 };
         let counts = pieces.add(exposed * 4);
         let tables = pieces.add(exposed * self.layout.depth.bytes() as u64);
-        Memory { old, new, counts, tables, tiles: pieces.bytes() }
+        let planes = |piece| Pictures { at: at + piece, pitch: self.plane };
+        Memory {
+            old: planes(old),
+            new: planes(new),
+            counts: at + counts,
+            tables: at + tables,
+            tiles: at + pieces.bytes(),
+        }
     }
 
     /// Returns the way in which planes are read.
-    const fn how(&self) -> (bool, Option<Relight>) {
-        (self.operation.is_per_channel(), self.relight)
+    const fn colouring(&self) -> Colouring {
+        Colouring { per_channel: self.operation.is_per_channel(), relight: self.relight }
+    }
+
+    /// Returns the number of equalized planes of a picture.
+    fn equalized(&self) -> usize {
+        Planes::equalized(self.colouring()).number(self.layout.pixel)
     }
 
     /// Returns the number of entries of a picture's tables.
     fn entries(&self) -> u64 {
-        (Planes::equalized(self.how()).number(self.layout.pixel) * self.layout.depth.levels()) as u64
+        (self.equalized() * self.layout.depth.levels()) as u64
     }
 
     /// Returns the layout of a plane.
@@ -117,23 +128,21 @@ impl Kernels {
         task: &ClaheTask,
         at: Address,
     ) -> Result<()> {
-        let memory = task.add_memory(batch.number, &mut Pieces::default());
-        let [old, new] = [memory.old, memory.new].map(|piece| Pictures { at: at + piece, pitch: task.plane });
-        let tables = at + memory.tables;
+        let memory = task.add_memory(batch.number, at, &mut Pieces::default());
         // SAFETY: guaranteed by the caller; there is room for the planes, the counts and the
         // tables.
         unsafe {
             if let Some(exposure) = task.operation.exposure {
-                let (counts, all) = (at + memory.counts, u64::from(batch.number) * task.entries());
-                stream.zero(counts, all * 4)?;
-                self.count(stream, batch, Planes::equalized(task.how()), None, counts)?;
-                let depth = task.layout.depth;
-                let of_planes = (all as usize / depth.levels(), depth, task.tiles.levels());
-                self.expose(stream, (counts, false), of_planes, exposure, (tables, 0))?;
+                stream.zero(memory.counts, u64::from(batch.number) * task.entries() * 4)?;
+                self.count(stream, batch, Planes::equalized(task.colouring()), None, memory.counts)?;
+                let counts = Counts { at: memory.counts, are_wide: false };
+                let planes = BatchPlanes::of(batch, task.equalized());
+                let tables = ExposureTables { at: memory.tables, mapped: None };
+                self.expose(stream, counts, planes, task.tiles.levels(), exposure, tables)?;
             }
             match task.is_gray {
-                true => self.clahe_of_gray(stream, batch, task, (old, tables), at + memory.tiles),
-                false => self.clahe_of_channels(stream, batch, task, (old, new, tables), at + memory.tiles),
+                true => self.clahe_of_gray(stream, batch, task, &memory),
+                false => self.clahe_of_channels(stream, batch, task, &memory),
             }
         }
     }
@@ -149,47 +158,48 @@ impl Kernels {
         stream: &cuda::Stream,
         planes: &Batch,
         task: &ClaheTask,
-        (tables, number): (Address, u32),
+        memory: &Memory,
+        number: u32,
     ) -> Result<()> {
         if task.operation.exposure.is_none() {
             return Ok(());
         }
         let depth = task.layout.depth;
-        let table = tables + u64::from(number) * (depth.levels() * depth.bytes()) as u64;
+        let at = memory.tables + u64::from(number) * (depth.levels() * depth.bytes()) as u64;
+        let luts = Luts { at, stride: task.entries() as u32 };
         // SAFETY: guaranteed by the caller.
-        unsafe { self.map(stream, planes, (false, None), table, task.entries() as u32) }
+        unsafe { self.map(stream, planes, Colouring::LUMA, luts) }
     }
 
     /// # Safety
-    /// As [`Kernels::clahe`]; the copies must have room.
+    /// As [`Kernels::clahe`]; the old planes, which are copies, must have room.
     unsafe fn clahe_of_gray(
         &self,
         stream: &cuda::Stream,
         batch: &Batch,
         task: &ClaheTask,
-        (copies, tables): (Pictures, Address),
-        memory: Address,
+        memory: &Memory,
     ) -> Result<()> {
-        let how = (&task.tiles, task.operation.strength);
+        let (tiles, copies) = (&task.tiles, memory.old);
         // SAFETY: guaranteed by the caller.
         unsafe {
             if task.operation.exposure.is_some() {
-                let exposed = if task.tiles.go_elsewhere() { copies } else { batch.to };
+                let exposed = if tiles.go_elsewhere() { copies } else { batch.to };
                 let ByteOrders { from, to } = batch.byte_orders;
                 let native = ByteOrders::NATIVE;
                 let read = Batch { to: exposed, byte_orders: ByteOrders { from, ..native }, ..*batch };
-                self.expose_planes(stream, &read, task, (tables, 0))?;
+                self.expose_planes(stream, &read, task, memory, 0)?;
                 let written = Batch { from: exposed, byte_orders: ByteOrders { to, ..native }, ..*batch };
-                return self.clahe_of_planes(stream, &written, how, memory);
+                return self.clahe_of_planes(stream, &written, tiles, memory.tiles);
             }
-            if batch.from.at != batch.to.at || !task.tiles.go_elsewhere() {
-                return self.clahe_of_planes(stream, batch, how, memory);
+            if batch.from.at != batch.to.at || !tiles.go_elsewhere() {
+                return self.clahe_of_planes(stream, batch, tiles, memory.tiles);
             }
             for number in 0..batch.number {
                 let (original, copy) = (batch.from.skip(number), copies.skip(number));
                 stream.copy(original.at, copy.at, batch.bytes())?;
             }
-            self.clahe_of_planes(stream, &Batch { from: copies, ..*batch }, how, memory)
+            self.clahe_of_planes(stream, &Batch { from: copies, ..*batch }, tiles, memory.tiles)
         }
     }
 
@@ -200,12 +210,11 @@ impl Kernels {
         stream: &cuda::Stream,
         batch: &Batch,
         task: &ClaheTask,
-        (old, new, tables): (Pictures, Pictures, Address),
-        memory: Address,
+        memory: &Memory,
     ) -> Result<()> {
+        let &Memory { old, new, .. } = memory;
         let exposed = Batch::to_read(task.plane_layout(), batch.number, old);
         let planes = Batch { to: new, ..exposed };
-        let how = (&task.tiles, task.operation.strength);
         if let Some(relight) = task.relight {
             // SAFETY: guaranteed by the caller.
             return unsafe {
@@ -213,8 +222,8 @@ impl Kernels {
                     Relight::Hue { .. } => self.extract(stream, batch, old, None)?,
                     Relight::Lab { tables } => self.extract_lightness(stream, batch, old, tables)?,
                 }
-                self.expose_planes(stream, &exposed, task, (tables, 0))?;
-                self.clahe_of_planes(stream, &planes, how, memory)?;
+                self.expose_planes(stream, &exposed, task, memory, 0)?;
+                self.clahe_of_planes(stream, &planes, &task.tiles, memory.tiles)?;
                 self.insert_brightness(stream, batch, new, relight)
             };
         }
@@ -231,8 +240,8 @@ impl Kernels {
             // SAFETY: guaranteed by the caller.
             unsafe {
                 self.extract(stream, &batch, old, channel)?;
-                self.expose_planes(stream, &exposed, task, (tables, number))?;
-                self.clahe_of_planes(stream, &planes, how, memory)?;
+                self.expose_planes(stream, &exposed, task, memory, number)?;
+                self.clahe_of_planes(stream, &planes, &task.tiles, memory.tiles)?;
                 self.insert(stream, &batch, new, channel)?;
             }
         }
@@ -248,7 +257,7 @@ impl Stream {
     pub(crate) unsafe fn clahe(&self, batch: &Batch, clahe: &Clahe, operation: &Operation) -> Result<()> {
         let kernels = &self.gpu.kernels;
         let relighting = Relighting::new(self, operation, &batch.layout)?;
-        let task = ClaheTask::new(kernels, &batch.layout, clahe, (operation, relighting.how));
+        let task = ClaheTask::new(kernels, &batch.layout, clahe, operation, relighting.colouring.relight);
         for (_, part) in batch.parts((MOST / task.bytes(kernels, 1)).min(MOST_PICTURES)) {
             let mut pieces = Pieces::default();
             pieces.add(task.bytes(kernels, part.number));

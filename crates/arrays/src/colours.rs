@@ -7,7 +7,7 @@ use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::{Colour, Depth, Layout, Operation, Pixel};
 use histeqd_kernels::COLOURS;
 
-use crate::batch::{Batch, Mask, Pictures};
+use crate::batch::{Batch, Luts, Mask, Pictures};
 use crate::gpu;
 use crate::kernels::Kernels;
 use crate::workspace::{Pieces, Workspace};
@@ -56,9 +56,29 @@ impl Relight {
     }
 }
 
-/// A [`Relight`], with its memory, which is freed in the order of a stream.
+/// The way in which colours are read and changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Colouring {
+    /// Whether each channel is a plane.
+    pub per_channel: bool,
+    /// The rule for colours that follow by another rule than a shift.
+    pub relight: Option<Relight>,
+}
+
+impl Colouring {
+    /// Colours follow from luma by a shift.
+    pub const LUMA: Self = Self { per_channel: false, relight: None };
+
+    /// Returns the way for such pictures; `tables` is as for [`Relight::new`].
+    pub fn new(operation: &Operation, layout: &Layout, tables: Address) -> Self {
+        let relight = Relight::new(operation, layout, tables);
+        Self { per_channel: operation.maps_channels(), relight }
+    }
+}
+
+/// A [`Colouring`], with its memory, which is freed in the order of a stream.
 pub(crate) struct Relighting<'s> {
-    pub(crate) how: Option<Relight>,
+    pub(crate) colouring: Colouring,
     _tables: Option<Workspace<'s>>,
 }
 
@@ -77,7 +97,7 @@ impl<'s> Relighting<'s> {
             Some(Relight::Hue { .. }) | None => None,
         };
         let at = tables.as_ref().map_or(0, |held| held.at(0));
-        Ok(Self { how: Relight::new(operation, layout, at), _tables: tables })
+        Ok(Self { colouring: Colouring::new(operation, layout, at), _tables: tables })
     }
 }
 
@@ -110,12 +130,10 @@ impl Kernels {
         let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, tables];
         // SAFETY: the arguments match the parameters of count_lightness; the rest is guaranteed by
         // the caller.
-        unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &COLOURS, name, launch, arguments) }
     }
 
     /// Sends the brightness of pictures through LUTs.
-    ///
-    /// The LUTs of two pictures are `stride` entries apart.
     ///
     /// # Safety
     /// As [`Kernels::map`].
@@ -124,8 +142,7 @@ impl Kernels {
         stream: &Stream,
         batch: &Batch,
         relight: Relight,
-        luts: Address,
-        stride: u32,
+        Luts { at, stride }: Luts,
     ) -> Result<()> {
         let pictures = batch.argument();
         let grid = self.spread(batch.layout.pixels(), batch.number, 1 << 13, BLOCKS);
@@ -137,13 +154,13 @@ impl Kernels {
         };
         let (highest, tables) = relight.arguments();
         let arguments = match relight {
-            Relight::Hue { .. } => arguments![pictures, luts, stride, highest],
-            Relight::Lab { .. } => arguments![pictures, luts, stride, tables],
+            Relight::Hue { .. } => arguments![pictures, at, stride, highest],
+            Relight::Lab { .. } => arguments![pictures, at, stride, tables],
         };
         let name = (name, kind(batch.layout.pixel));
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
         // the caller.
-        unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &COLOURS, name, launch, arguments) }
     }
 
     /// Copies the L of pictures into planes.
@@ -164,7 +181,7 @@ impl Kernels {
         let arguments = arguments![pictures, at, pitch, tables];
         // SAFETY: the arguments match the parameters of extract_lightness; the rest is guaranteed
         // by the caller.
-        unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &COLOURS, name, launch, arguments) }
     }
 
     /// Gives pictures the new brightness in planes.
@@ -193,6 +210,6 @@ impl Kernels {
         let (name, launch) = ((name, kind(batch.layout.pixel)), self.exchanging(batch));
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
         // the caller.
-        unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &COLOURS, name, launch, arguments) }
     }
 }

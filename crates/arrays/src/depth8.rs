@@ -7,7 +7,7 @@ use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::Pixel;
 use histeqd_kernels::GLOBAL8;
 
-use crate::batch::{Batch, Mask};
+use crate::batch::{Batch, Luts, Mask};
 use crate::kernels::{Kernels, kind};
 use crate::rule::{Rule, colours};
 
@@ -86,7 +86,7 @@ impl Kernels {
         (parts(batch, a_part, self.multiprocessors).min(most), batch.number, 1)
     }
 
-    /// Adds to the counts of each picture's planes.
+    /// Adds to the counts of each picture's planes, 32 bits each.
     ///
     /// The counts of two pictures are `stride` apart.
     ///
@@ -98,7 +98,8 @@ impl Kernels {
         batch: &Batch,
         per_channel: bool,
         mask: Option<Mask>,
-        (counts, stride): (Address, u32),
+        counts: Address,
+        stride: u32,
     ) -> Result<()> {
         let tables = Tables::new(self.shared, batch.layout.pixel, per_channel);
         let (mask_at, mask_pitch) = mask.map_or((0, 0), |mask| (mask.at, mask.pitch));
@@ -112,8 +113,6 @@ impl Kernels {
 
     /// Sends pictures through LUTs.
     ///
-    /// The LUTs of two pictures are `stride` entries apart.
-    ///
     /// # Safety
     /// As [`Kernels::map`].
     pub(crate) unsafe fn map8(
@@ -121,12 +120,12 @@ impl Kernels {
         stream: &Stream,
         batch: &Batch,
         per_channel: bool,
-        (luts, stride): (Address, u32),
+        Luts { at, stride }: Luts,
     ) -> Result<()> {
         let tables = Tables::new(self.shared, batch.layout.pixel, per_channel);
         let (pictures, copies) = (batch.argument(), tables.copies);
         let grid = self.grid8(batch, 96 << 10, BLOCKS);
-        let arguments = arguments![pictures, copies, luts, stride];
+        let arguments = arguments![pictures, copies, at, stride];
         // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the
         // caller.
         unsafe { self.launch8(stream, "map8", &tables, grid, arguments) }
@@ -210,7 +209,7 @@ impl Kernels {
     ) -> Result<()> {
         let launch = Launch { grid, block: (THREADS, 1, 1), shared: tables.bytes };
         // SAFETY: guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL8, (name, tables.kind)), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &GLOBAL8, (name, tables.kind), launch, arguments) }
     }
 }
 

@@ -7,8 +7,8 @@ use cuda::{Address, Launch, Result, arguments};
 use equalize::{Colour, Depth, Method, Operation, Pixel};
 use histeqd_kernels::GLOBAL16;
 
-use crate::batch::{Batch, Mask};
-use crate::colours::{Relight, Relighting};
+use crate::batch::{Batch, BatchPlanes, Counts, Luts, Mask};
+use crate::colours::{Colouring, Relighting};
 use crate::gpu::{Error, Stream};
 use crate::kernels::Kernels;
 use crate::luts::LutSteps;
@@ -55,8 +55,8 @@ impl Stream {
                 return Ok(self.clahe(batch, &clahe, operation)?);
             }
             let relighting = Relighting::new(self, operation, &batch.layout)?;
-            let how = (operation.maps_channels(), relighting.how);
-            let planes = colours(batch.layout.pixel, operation.maps_channels());
+            let colouring = relighting.colouring;
+            let planes = colours(batch.layout.pixel, colouring.per_channel);
             let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
             let mut pieces = Pieces::default();
             // A reference may have colours even if the pictures are gray.
@@ -67,12 +67,13 @@ impl Stream {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
                     let relighting = Relighting::new(self, operation, &reference.layout)?;
-                    let counted = Planes::equalized((operation.maps_channels(), relighting.how));
+                    let counted = Planes::equalized(relighting.colouring);
                     self.total(reference, counted, held.at(total))?;
                     let own = counted.number(reference.layout.pixel);
                     let counts = match Preparation::of_reference(operation, own, planes) {
                         Some(preparation) => {
-                            let (from, to) = ((held.at(total), true), held.at(prepared));
+                            let from = Counts { at: held.at(total), are_wide: true };
+                            let to = held.at(prepared);
                             self.gpu.kernels.prepare(self, from, planes, levels as u32, preparation, to)?;
                             to
                         }
@@ -85,7 +86,7 @@ impl Stream {
             };
             let reference = held.as_ref().map_or(0, |held| held.at(running));
             let steps = LutSteps::new(operation, batch.layout.pixel, reference);
-            let plain = steps.only_rule().filter(|_| mask.is_none() && relighting.how.is_none());
+            let plain = steps.only_rule().filter(|_| mask.is_none() && colouring.relight.is_none());
             if let Some(rule) = plain.filter(|_| depth == Depth::Eight) {
                 return Ok(self.equalize_at_once(batch, operation.is_per_channel(), rule)?);
             }
@@ -95,7 +96,7 @@ impl Stream {
             {
                 return Ok(self.equalize_by_blocks(batch, operation)?);
             }
-            Ok(self.equalize_in_steps(batch, how, &steps, mask)?)
+            Ok(self.equalize_in_steps(batch, colouring, &steps, mask)?)
         }
     }
 
@@ -139,11 +140,11 @@ impl Stream {
     unsafe fn equalize_in_steps(
         &self,
         batch: &Batch,
-        how: (bool, Option<Relight>),
+        colouring: Colouring,
         steps: &LutSteps,
         mask: Option<Mask>,
     ) -> Result<()> {
-        let planes = colours(batch.layout.pixel, how.0);
+        let planes = colours(batch.layout.pixel, colouring.per_channel);
         let depth = batch.layout.depth;
         let entries = (planes * depth.levels()) as u64;
         let each = entries * (4 + depth.bytes() as u64) + planes as u64 * steps.bytes(depth);
@@ -157,11 +158,13 @@ impl Stream {
             let mask = mask.map(|mask| mask.skip(first));
             // SAFETY: guaranteed by the caller; the workspace has room for counts and LUTs.
             unsafe {
-                self.gpu.kernels.count(self, &batch, Planes::equalized(how), mask, held.at(counts))?;
-                let (counted, all) = ((held.at(counts), false), (planes * batch.number as usize, planes));
-                let made = (steps, &room, held.at(0));
-                self.gpu.kernels.make_luts_in_steps(self, counted, all, depth, made, held.at(luts))?;
-                self.gpu.kernels.map(self, &batch, how, held.at(luts), entries as u32)?;
+                let (kernels, room) = (&self.gpu.kernels, room.in_memory(held.at(0)));
+                let counts = Counts { at: held.at(counts), are_wide: false };
+                kernels.count(self, &batch, Planes::equalized(colouring), mask, counts.at)?;
+                let planes = BatchPlanes::of(&batch, planes);
+                let luts = Luts { at: held.at(luts), stride: entries as u32 };
+                kernels.make_luts_in_steps(self, counts, planes, steps, &room, luts.at)?;
+                kernels.map(self, &batch, colouring, luts)?;
             }
         }
         Ok(())
@@ -187,8 +190,7 @@ impl Stream {
     ) -> std::result::Result<(), Error> {
         let operation = Operation { colour: colour.unwrap_or_default(), ..Operation::new(Method::Global) };
         let relighting = Relighting::new(self, &operation, &batch.layout)?;
-        let how = (operation.maps_channels(), relighting.how);
-        let planes = colour.map_or(Planes::Channels, |_| Planes::equalized(how));
+        let planes = colour.map_or(Planes::Channels, |_| Planes::equalized(relighting.colouring));
         let linked = Preparation::sum_of_linked(&operation, batch.layout.pixel);
         let levels = batch.layout.depth.levels() as u32;
         let number_of_planes = planes.number(batch.layout.pixel) as u64;
@@ -210,10 +212,10 @@ impl Stream {
             unsafe {
                 self.gpu.kernels.count(self, &batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
                 let arguments = arguments![counts, levels, bins, binned];
-                self.gpu.kernels.loaded.launch(self, (&GLOBAL16, name), launch, arguments)?;
+                self.gpu.kernels.loaded.launch(self, &GLOBAL16, name, launch, arguments)?;
                 if let Some(linked) = linked {
-                    let all = batch.number as usize;
-                    self.gpu.kernels.prepare(self, (binned, true), all, bins, linked, to)?;
+                    let (binned, number) = (Counts { at: binned, are_wide: true }, batch.number as usize);
+                    self.gpu.kernels.prepare(self, binned, number, bins, linked, to)?;
                 }
             }
         }
@@ -253,9 +255,11 @@ impl Stream {
                 if let Some(reference) = reference {
                     self.run_up(reference + skipped * 8, number, depth, held.at(running))?;
                 }
-                let (steps, counts) = (steps(held.at(running)), (counts + skipped * 8, true));
-                let (made, to) = ((&steps, &room, held.at(0)), to + skipped * depth.bytes() as u64);
-                self.gpu.kernels.make_luts_in_steps(self, counts, (number, number), depth, made, to)?;
+                let (steps, room) = (steps(held.at(running)), room.in_memory(held.at(0)));
+                let counts = Counts { at: counts + skipped * 8, are_wide: true };
+                let planes = BatchPlanes { number, of_picture: number, depth };
+                let to = to + skipped * depth.bytes() as u64;
+                self.gpu.kernels.make_luts_in_steps(self, counts, planes, &steps, &room, to)?;
             }
         }
         Ok(())
@@ -280,8 +284,8 @@ impl Stream {
     ) -> std::result::Result<(), Error> {
         let bytes = (batch.layout.depth.levels() * batch.layout.depth.bytes()) as u64;
         let relighting = Relighting::new(self, operation, &batch.layout)?;
-        let how = (operation.maps_channels(), relighting.how);
-        let planes = colours(batch.layout.pixel, how.0) as u64;
+        let colouring = relighting.colouring;
+        let planes = colours(batch.layout.pixel, colouring.per_channel) as u64;
         let is_one = is_one || operation.colour == Colour::Linked;
         let mut pieces = Pieces::default();
         let copies = pieces.add(planes * bytes);
@@ -298,7 +302,7 @@ impl Stream {
         };
         for (_, batch) in batch.parts(MOST_PICTURES) {
             // SAFETY: guaranteed by the caller.
-            unsafe { self.gpu.kernels.map(self, &batch, how, luts, 0)? };
+            unsafe { self.gpu.kernels.map(self, &batch, colouring, Luts { at: luts, stride: 0 })? };
         }
         Ok(())
     }
@@ -328,7 +332,7 @@ impl Stream {
                 )?;
             }
             let arguments = arguments![counts, number, size, to];
-            self.gpu.kernels.loaded.launch(self, (&GLOBAL16, ("total", "")), launch, arguments)
+            self.gpu.kernels.loaded.launch(self, &GLOBAL16, ("total", ""), launch, arguments)
         }
     }
 
@@ -344,7 +348,7 @@ impl Stream {
             // SAFETY: the arguments match the parameters of running8; the rest is guaranteed by the
             // caller.
             return unsafe {
-                kernels.loaded.launch(self, (&GLOBAL16, name), launch, arguments![counts, running])
+                kernels.loaded.launch(self, &GLOBAL16, name, launch, arguments![counts, running])
             };
         }
         let mut pieces = Pieces::default();
@@ -355,9 +359,9 @@ impl Stream {
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
         // the caller.
         unsafe {
-            kernels.loaded.launch(self, (&GLOBAL16, ("sums", "")), launch, arguments![counts, sums])?;
+            kernels.loaded.launch(self, &GLOBAL16, ("sums", ""), launch, arguments![counts, sums])?;
             let arguments = arguments![counts, sums, running];
-            kernels.loaded.launch(self, (&GLOBAL16, ("running", "")), launch, arguments)
+            kernels.loaded.launch(self, &GLOBAL16, ("running", ""), launch, arguments)
         }
     }
 }

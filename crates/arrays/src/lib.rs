@@ -26,9 +26,9 @@ mod tables;
 mod tiles;
 mod workspace;
 
-pub use batch::{Batch, Mask, Pictures};
+pub use batch::{Batch, BatchPlanes, Counts, Luts, Mask, Pictures};
 pub use clahe::ClaheTask;
-pub use colours::Relight;
+pub use colours::{Colouring, Relight};
 pub use cuda::{Address, CudaError};
 pub use gpu::{Error, Gpu, Stream};
 pub use kernels::Kernels;

@@ -4,6 +4,8 @@
 use cuda::{Address, Result, Stream};
 use equalize::{Depth, Exposure, Operation, Pixel, Strength};
 
+use crate::batch::{BatchPlanes, Counts};
+use crate::exposure::ExposureTables;
 use crate::kernels::Kernels;
 use crate::rule::{Preparation, Rule};
 use crate::workspace::Pieces;
@@ -86,42 +88,48 @@ impl LutSteps {
     }
 }
 
+impl Room {
+    /// Returns the addresses of the pieces in memory from `at` on.
+    pub(crate) fn in_memory(&self, at: Address) -> Self {
+        let &Self { prepared, mapped, tables, luts } = self;
+        Self { prepared: at + prepared, mapped: at + mapped, tables: at + tables, luts: at + luts }
+    }
+}
+
 impl Kernels {
-    /// Makes the LUTs of `all` planes; a picture has `planes` consecutive ones.
-    ///
-    /// `counts` comes with a flag for 64 bits. `at` is the address of the memory of the room.
+    /// Makes the LUTs of planes; `room` has addresses, from [`Room::in_memory`].
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
     pub(crate) unsafe fn make_luts_in_steps(
         &self,
         stream: &Stream,
-        mut counts: (Address, bool),
-        (all, planes): (usize, usize),
-        depth: Depth,
-        (steps, room, at): (&LutSteps, &Room, Address),
+        mut counts: Counts,
+        planes: BatchPlanes,
+        steps: &LutSteps,
+        room: &Room,
         to: Address,
     ) -> Result<()> {
-        let number = depth.levels() as u32;
-        let prepared = (at + room.prepared, true);
+        let (number, levels) = (planes.number, planes.depth.levels() as u32);
+        let &Room { prepared, mapped, tables, luts } = room;
         // SAFETY: guaranteed by the caller.
         unsafe {
             if let Some(preparation) = steps.prepared {
-                self.prepare(stream, counts, all, number, preparation, prepared.0)?;
-                counts = prepared;
+                self.prepare(stream, counts, number, levels, preparation, prepared)?;
+                counts = Counts { at: prepared, are_wide: true };
             }
             let Some(Exposed { exposure, prepared: preparation, strength }) = steps.exposed else {
-                return self.make_luts(stream, counts, (all, planes), depth, steps.rule, to);
+                return self.make_luts(stream, counts, planes, steps.rule, to);
             };
-            let (tables, mapped, luts) = (at + room.tables, at + room.mapped, at + room.luts);
-            self.expose(stream, counts, (all, depth, number), exposure, (tables, mapped))?;
-            counts = (mapped, true);
+            let exposed = ExposureTables { at: tables, mapped: Some(mapped) };
+            self.expose(stream, counts, planes, levels, exposure, exposed)?;
+            counts = Counts { at: mapped, are_wide: true };
             if let Some(preparation) = preparation {
-                self.prepare(stream, counts, all, number, preparation, prepared.0)?;
-                counts = prepared;
+                self.prepare(stream, counts, number, levels, preparation, prepared)?;
+                counts = Counts { at: prepared, are_wide: true };
             }
-            self.make_luts(stream, counts, (all, planes), depth, steps.rule, luts)?;
-            self.compose(stream, (tables, luts), (all, depth), strength, to)
+            self.make_luts(stream, counts, planes, steps.rule, luts)?;
+            self.compose(stream, tables, luts, planes, strength, to)
         }
     }
 }

@@ -76,6 +76,6 @@ impl Kernels {
         let arguments = arguments![pictures, at, pitch, channel];
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
         // the caller.
-        unsafe { self.loaded.launch(stream, (&PLANES, (step, pixel)), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &PLANES, (step, pixel), launch, arguments) }
     }
 }

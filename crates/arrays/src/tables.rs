@@ -5,8 +5,8 @@ use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::{Depth, Pixel, Strength};
 use histeqd_kernels::{GLOBAL8, GLOBAL16};
 
-use crate::batch::{Batch, Mask};
-use crate::colours::Relight;
+use crate::batch::{Batch, BatchPlanes, Counts, Luts, Mask};
+use crate::colours::{Colouring, Relight};
 use crate::kernels::{Kernels, blocks, kind, threads};
 use crate::rule::{Preparation, Rule, colours};
 
@@ -45,10 +45,10 @@ pub enum Planes {
 
 impl Planes {
     /// Returns the equalized planes: channels, luma or lightness.
-    pub fn equalized((per_channel, relight): (bool, Option<Relight>)) -> Self {
-        match relight {
+    pub fn equalized(colouring: Colouring) -> Self {
+        match colouring.relight {
             Some(Relight::Lab { tables }) => Self::Lightness { tables },
-            Some(Relight::Hue { .. }) | None => Self::Equalized { per_channel },
+            Some(Relight::Hue { .. }) | None => Self::Equalized { per_channel: colouring.per_channel },
         }
     }
 
@@ -95,7 +95,7 @@ impl Kernels {
         // caller.
         unsafe {
             match layout.depth {
-                Depth::Eight => self.count8(stream, batch, per_channel, mask, (counts, stride))?,
+                Depth::Eight => self.count8(stream, batch, per_channel, mask, counts, stride)?,
                 Depth::Sixteen => {
                     let taken = stage_bytes(layout.pixel);
                     let range = self.range16(taken);
@@ -107,7 +107,7 @@ impl Kernels {
                         shared: range * 2,
                     };
                     let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, range];
-                    self.loaded.launch(stream, (&GLOBAL16, ("count16", kind)), launch, arguments)?;
+                    self.loaded.launch(stream, &GLOBAL16, ("count16", kind), launch, arguments)?;
                 }
             }
             if planes != Planes::Channels || !layout.pixel.has_alpha() {
@@ -118,11 +118,11 @@ impl Kernels {
             let grid = self.spread(pixels, batch.number, 1 << 14, 2);
             let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
             let arguments = arguments![pictures, channels, mask_at, mask_pitch, counts, stride];
-            let kernel = match layout.depth {
+            let (module, name) = match layout.depth {
                 Depth::Eight => (&GLOBAL8, ("count_alpha8", "")),
                 Depth::Sixteen => (&GLOBAL16, ("count_alpha16", "")),
             };
-            self.loaded.launch(stream, kernel, launch, arguments)
+            self.loaded.launch(stream, module, name, launch, arguments)
         }
     }
 
@@ -156,98 +156,87 @@ impl Kernels {
         let name = ("equalize16", kind(batch.layout.pixel, false));
         // SAFETY: the arguments match the parameters of equalize16; the rest is guaranteed by the
         // caller.
-        unsafe {
-            self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![pictures, strength, spill])
-        }
+        unsafe { self.loaded.launch(stream, &GLOBAL16, name, launch, arguments![pictures, strength, spill]) }
     }
 
-    /// Prepares the counts of `all` planes for LUTs, 64 bits each.
+    /// Prepares the counts of planes for LUTs, 64 bits each.
     ///
-    /// `counts` comes with a flag for 64 bits.
+    /// They are `number` planes, or as many pictures if each one's planes are added up.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
     pub(crate) unsafe fn prepare(
         &self,
         stream: &Stream,
-        (counts, wide): (Address, bool),
-        all: usize,
+        counts: Counts,
+        number: usize,
         levels: u32,
         preparation: Preparation,
         to: Address,
     ) -> Result<()> {
-        let launch = Launch { grid: (all as u32, 1, 1), block: (1024, 1, 1), shared: 0 };
-        let name = (if wide { "prepare_sums" } else { "prepare_counts" }, "");
-        let Preparation { added, copies, share } = preparation;
+        let launch = Launch { grid: (number as u32, 1, 1), block: (1024, 1, 1), shared: 0 };
+        let name = (if counts.are_wide { "prepare_sums" } else { "prepare_counts" }, "");
+        let (counts, Preparation { added, copies, share }) = (counts.at, preparation);
         let arguments = arguments![counts, added, copies, levels, share, to];
         // SAFETY: the arguments match the parameters of prepare_*; the rest is guaranteed by the
         // caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &GLOBAL16, name, launch, arguments) }
     }
 
-    /// Makes the LUTs of `all` planes; a picture has `planes` consecutive ones.
-    ///
-    /// `counts` comes with a flag for 64 bits.
+    /// Makes the LUTs of planes from their counts.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
     pub unsafe fn make_luts(
         &self,
         stream: &Stream,
-        (counts, wide): (Address, bool),
-        (all, planes): (usize, usize),
-        depth: Depth,
+        counts: Counts,
+        planes: BatchPlanes,
         rule: Rule,
         luts: Address,
     ) -> Result<()> {
-        let planes = planes as u32;
+        let BatchPlanes { number, of_picture, depth } = planes;
+        let (number, planes) = (number as u32, of_picture as u32);
+        let Counts { at: counts, are_wide } = counts;
         if depth == Depth::Eight {
-            let launch = Launch { grid: (all as u32, 1, 1), block: (256, 1, 1), shared: 0 };
-            let name = (if wide { "luts8_of_sums" } else { "luts8_of_counts" }, "");
+            let launch = Launch { grid: (number, 1, 1), block: (256, 1, 1), shared: 0 };
+            let name = (if are_wide { "luts8_of_sums" } else { "luts8_of_counts" }, "");
             let arguments = arguments![counts, rule, planes, luts];
             // SAFETY: the arguments match the parameters of luts8; the rest is guaranteed by the
             // caller.
-            return unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments) };
+            return unsafe { self.loaded.launch(stream, &GLOBAL8, name, launch, arguments) };
         }
         // Two blocks per multiprocessor in all; those of a plane share the 16 parts of its LUT.
-        let blocks = (2 * self.multiprocessors / (all as u32).max(1)).clamp(1, 16);
-        let launch = Launch { grid: (blocks, all as u32, 1), block: (1024, 1, 1), shared: 0 };
-        let name = (if wide { "luts16_of_sums" } else { "luts16_of_counts" }, "");
+        let blocks = (2 * self.multiprocessors / number.max(1)).clamp(1, 16);
+        let launch = Launch { grid: (blocks, number, 1), block: (1024, 1, 1), shared: 0 };
+        let name = (if are_wide { "luts16_of_sums" } else { "luts16_of_counts" }, "");
         let arguments = arguments![counts, rule, planes, luts];
         // SAFETY: the arguments match the parameters of luts16; the rest is guaranteed by the
         // caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &GLOBAL16, name, launch, arguments) }
     }
 
     /// Sends pictures through LUTs, channel by channel or with all colours following.
     ///
-    /// The LUTs of two pictures are `stride` entries apart.
-    ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
-    pub unsafe fn map(
-        &self,
-        stream: &Stream,
-        batch: &Batch,
-        (per_channel, relight): (bool, Option<Relight>),
-        luts: Address,
-        stride: u32,
-    ) -> Result<()> {
+    pub unsafe fn map(&self, stream: &Stream, batch: &Batch, colouring: Colouring, luts: Luts) -> Result<()> {
+        let Colouring { per_channel, relight } = colouring;
         if let Some(relight) = relight {
             // SAFETY: guaranteed by the caller.
-            return unsafe { self.relight(stream, batch, relight, luts, stride) };
+            return unsafe { self.relight(stream, batch, relight, luts) };
         }
         let layout = &batch.layout;
         if layout.depth == Depth::Eight {
             // SAFETY: guaranteed by the caller.
-            return unsafe { self.map8(stream, batch, per_channel, (luts, stride)) };
+            return unsafe { self.map8(stream, batch, per_channel, luts) };
         }
-        let pictures = batch.argument();
+        let (pictures, Luts { at, stride }) = (batch.argument(), luts);
         let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
         let kind = kind(layout.pixel, per_channel);
         let taken = stage_bytes(layout.pixel);
         let fits = self.shared >= LEVELS16_BYTES + taken && colours(layout.pixel, per_channel) == 1;
-        let arguments = arguments![pictures, luts, stride];
+        let arguments = arguments![pictures, at, stride];
         let (name, grid, shared) = if fits && pixels > PIXELS_A_TABLE {
             ("map16_shared", self.spread(pixels, batch.number, PIXELS_A_TABLE, 1), LEVELS16_BYTES)
         } else {
@@ -256,6 +245,6 @@ impl Kernels {
         let launch = Launch { grid, block: (threads, 1, 1), shared };
         // SAFETY: the arguments match the parameters of map16*; the rest is guaranteed by the
         // caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, (name, kind)), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &GLOBAL16, (name, kind), launch, arguments) }
     }
 }

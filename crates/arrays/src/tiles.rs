@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
-use equalize::{Clahe, Depth, Layout, Strength};
+use equalize::{Clahe, Depth, Layout, Operation, Strength};
 use histeqd_kernels::{CLAHE8, CLAHE16};
 
 use crate::batch::Batch;
@@ -136,7 +136,7 @@ impl Route {
     }
 }
 
-/// The kernels and the memory for planes of one layout.
+/// The kernels, the settings and the memory for planes of one layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tiles {
     tiling: Tiling,
@@ -145,34 +145,33 @@ pub(crate) struct Tiles {
     /// The levels of a plane.
     levels: u32,
     area: u64,
+    strength: Strength,
 }
 
-/// The start of each piece of memory for a batch.
+/// The address of each piece of memory for a batch, and the sizes.
 struct Memory {
     /// Depth 8: 256 counts for each tile, and the number of blocks that have counted it. Zero
     /// before.
-    counts: u64,
+    counts: Address,
     /// Depth 16: bits of the levels that occur in each picture.
     ///
     /// Zero before are these bits, the number of blocks that have looked for them, and the counts
     /// of each block that exceed its shared memory.
-    occurs: u64,
-    arrived: u64,
-    spill: u64,
+    occurs: Address,
+    arrived: Address,
+    spill: Address,
+    clippings: Address,
+    steep: Address,
+    luts: Address,
+    /// The size of the pieces that are zero before, which are the first ones, and of all.
     zeroed: u64,
-    clippings: u64,
-    steep: u64,
-    luts: u64,
     bytes: u64,
 }
 
 impl Tiles {
-    pub(crate) fn new(
-        kernels: &Kernels,
-        layout: &Layout,
-        geometry: &Geometry,
-        (clahe, levels): (&Clahe, usize),
-    ) -> Self {
+    pub(crate) fn new(kernels: &Kernels, layout: &Layout, clahe: &Clahe, operation: &Operation) -> Self {
+        let levels = operation.levels.number(layout.depth);
+        let geometry = Geometry::new(layout, clahe).with_levels(levels);
         let (depth, area, limit) = (layout.depth, geometry.area(), clahe.clip_limit);
         let clipping = Clipping::new(limit, area, levels).with_noise(clahe.noise, levels);
         let clip = match clipping.most {
@@ -180,16 +179,17 @@ impl Tiles {
             Some(most) => u32::try_from(most).unwrap_or(AUTO).min(AUTO - 1),
             None => 0,
         };
-        let route = Route::new(geometry, depth);
+        let route = Route::new(&geometry, depth);
         // Ranks do not have the counts of levels.
         let are_enough = matches!(clip, AUTO | 1) && clipping.full_span == 0;
         let may_rank = route.may_rank && are_enough && kernels.shared() > RANKS.1;
         Self {
-            tiling: Tiling::new(layout, geometry, clip, clipping.full_span),
+            tiling: Tiling::new(layout, &geometry, clip, clipping.full_span),
             route: Route { may_rank, ..route },
             depth,
             levels: levels as u32,
             area,
+            strength: operation.strength,
         }
     }
 
@@ -207,7 +207,7 @@ impl Tiles {
 
     /// Returns the bytes of memory that so many planes need.
     pub(crate) fn bytes(&self, kernels: &Kernels, number: u32) -> u64 {
-        self.memory(kernels, number).bytes
+        self.memory(kernels, number, 0).bytes
     }
 
     /// Returns whether some planes need LUTs, because ranks cannot stand for them.
@@ -238,7 +238,8 @@ impl Tiles {
         tile_height > rows_at_once || tile_width > BETWEEN || kernels.range16(1 << 10) < 65_536
     }
 
-    fn memory(&self, kernels: &Kernels, number: u32) -> Memory {
+    /// Returns the memory for so many planes, from `at` on.
+    fn memory(&self, kernels: &Kernels, number: u32, at: Address) -> Memory {
         let number = u64::from(number);
         let (is_deep, tiles, mut pieces) =
             (self.depth == Depth::Sixteen, number * self.tiles(), Pieces::default());
@@ -252,7 +253,17 @@ impl Tiles {
         let clippings = pieces.add(if is_deep { number * CLIPPING_BYTES } else { 0 });
         let steep = pieces.add(if is_deep { tiles * 4 } else { 0 });
         let luts = pieces.add(tiles * if is_deep { 65_536 * 2 } else { 256 });
-        Memory { counts, occurs, arrived, spill, zeroed, clippings, steep, luts, bytes: pieces.bytes() }
+        Memory {
+            counts: at + counts,
+            occurs: at + occurs,
+            arrived: at + arrived,
+            spill: at + spill,
+            clippings: at + clippings,
+            steep: at + steep,
+            luts: at + luts,
+            zeroed,
+            bytes: pieces.bytes(),
+        }
     }
 }
 
@@ -266,33 +277,27 @@ impl Kernels {
         &self,
         stream: &Stream,
         batch: &Batch,
-        (tiles, strength): (&Tiles, Strength),
+        tiles: &Tiles,
         at: Address,
     ) -> Result<()> {
-        let memory = tiles.memory(self, batch.number);
+        let memory = tiles.memory(self, batch.number, at);
         // SAFETY: guaranteed by the caller.
         unsafe {
             if memory.zeroed > 0 {
                 stream.zero(at, memory.zeroed)?;
             }
             match tiles.depth {
-                Depth::Eight => self.clahe8(stream, batch, (tiles, strength), (&memory, at)),
-                Depth::Sixteen => self.clahe16(stream, batch, (tiles, strength), (&memory, at)),
+                Depth::Eight => self.clahe8(stream, batch, tiles, &memory),
+                Depth::Sixteen => self.clahe16(stream, batch, tiles, &memory),
             }
         }
     }
 
     /// # Safety
     /// As [`Kernels::clahe_of_planes`].
-    unsafe fn clahe8(
-        &self,
-        stream: &Stream,
-        batch: &Batch,
-        (tiles, strength): (&Tiles, Strength),
-        (memory, at): (&Memory, Address),
-    ) -> Result<()> {
-        let (pictures, t, strength) = (batch.argument(), tiles.tiling, strength.in_thousandths());
-        let (counts, arrived, luts) = (at + memory.counts, at + memory.arrived, at + memory.luts);
+    unsafe fn clahe8(&self, stream: &Stream, batch: &Batch, tiles: &Tiles, memory: &Memory) -> Result<()> {
+        let (pictures, t, strength) = (batch.argument(), tiles.tiling, tiles.strength.in_thousandths());
+        let &Memory { counts, arrived, luts, .. } = memory;
         let parts = tiles.parts(self, batch.number.into()) as u32;
         let number = tiles.tiling.tiles();
         let (name, blocks, threads) = match tiles.route.is_small {
@@ -306,46 +311,38 @@ impl Kernels {
         };
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
         // the caller.
-        unsafe { self.loaded.launch(stream, (&CLAHE8, (name, "")), launch, arguments)? };
+        unsafe { self.loaded.launch(stream, &CLAHE8, (name, ""), launch, arguments)? };
         if !tiles.route.by_cells {
             let (launch, arguments) = (t.columns(batch.number), arguments![pictures, t, luts, strength]);
             // SAFETY: the arguments match the parameters of direct8; the rest is guaranteed by the
             // caller.
-            return unsafe { self.loaded.launch(stream, (&CLAHE8, ("direct8", "")), launch, arguments) };
+            return unsafe { self.loaded.launch(stream, &CLAHE8, ("direct8", ""), launch, arguments) };
         }
         let bands = (tiles.area / 8192).clamp(1, 6) as u32;
         let launch = Launch { grid: (t.cells() * bands, batch.number, 1), block: (32, 8, 1), shared: 0 };
         let arguments = arguments![pictures, t, luts, bands, strength];
         // SAFETY: the arguments match the parameters of cells8; the rest is guaranteed by the
         // caller.
-        unsafe { self.loaded.launch(stream, (&CLAHE8, ("cells8", "")), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &CLAHE8, ("cells8", ""), launch, arguments) }
     }
 
     /// # Safety
     /// As [`Kernels::clahe_of_planes`].
-    unsafe fn clahe16(
-        &self,
-        stream: &Stream,
-        batch: &Batch,
-        (tiles, strength): (&Tiles, Strength),
-        (memory, at): (&Memory, Address),
-    ) -> Result<()> {
+    unsafe fn clahe16(&self, stream: &Stream, batch: &Batch, tiles: &Tiles, memory: &Memory) -> Result<()> {
         let (pictures, clip, levels, area) = (batch.argument(), tiles.tiling.clip, tiles.levels, tiles.area);
-        let [occurs, arrived, clippings] =
-            [memory.occurs, memory.arrived, memory.clippings].map(|piece| at + piece);
+        let &Memory { occurs, arrived, clippings, .. } = memory;
         let may_rank = u32::from(tiles.route.may_rank);
         let grid = self.spread(batch.layout.pixels(), batch.number, 1 << 15, 2);
         let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
         let found = arguments![pictures, clip, levels, area, may_rank, occurs, arrived, clippings];
-        let how = (tiles, strength.in_thousandths());
         // SAFETY: the arguments match the parameters of clippings16; the rest is guaranteed by the
         // caller.
         unsafe {
             self.launch16(stream, "clippings16", launch, found)?;
             if tiles.route.may_rank {
-                self.by_ranks16(stream, batch, how, (memory, at))?;
+                self.by_ranks16(stream, batch, tiles, memory)?;
             }
-            if tiles.needs_luts() { self.by_luts16(stream, batch, how, (memory, at)) } else { Ok(()) }
+            if tiles.needs_luts() { self.by_luts16(stream, batch, tiles, memory) } else { Ok(()) }
         }
     }
 
@@ -357,11 +354,11 @@ impl Kernels {
         &self,
         stream: &Stream,
         batch: &Batch,
-        (tiles, strength): (&Tiles, u32),
-        (memory, at): (&Memory, Address),
+        tiles: &Tiles,
+        memory: &Memory,
     ) -> Result<()> {
         let (pictures, t, number) = (batch.argument(), tiles.tiling, batch.number);
-        let (clippings, luts) = (at + memory.clippings, at + memory.luts);
+        let (&Memory { clippings, luts, .. }, strength) = (memory, tiles.strength.in_thousandths());
         let by_tile = Launch { grid: (t.tiles(), number, 1), block: (256, 1, 1), shared: 0 };
         let by_cell = Launch { grid: (t.cells(), number, 1), block: (32, 8, 1), shared: RANKS.1 };
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by
@@ -377,16 +374,10 @@ impl Kernels {
     ///
     /// # Safety
     /// As [`Kernels::clahe_of_planes`].
-    unsafe fn by_luts16(
-        &self,
-        stream: &Stream,
-        batch: &Batch,
-        (tiles, strength): (&Tiles, u32),
-        (memory, at): (&Memory, Address),
-    ) -> Result<()> {
+    unsafe fn by_luts16(&self, stream: &Stream, batch: &Batch, tiles: &Tiles, memory: &Memory) -> Result<()> {
         let (pictures, t, number) = (batch.argument(), tiles.tiling, batch.number);
-        let [spill, clippings, steep, luts] =
-            [memory.spill, memory.clippings, memory.steep, memory.luts].map(|piece| at + piece);
+        let &Memory { spill, clippings, steep, luts, .. } = memory;
+        let strength = tiles.strength.in_thousandths();
         let (blocks, capacity) = (tiles.blocks16(self, number.into()) as u32, self.range16(1 << 10));
         let launch = Launch { grid: (blocks, 1, 1), block: (1024, 1, 1), shared: capacity * 2 };
         let made = arguments![pictures, number, t, clippings, capacity, spill, luts, steep];
@@ -415,6 +406,6 @@ impl Kernels {
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&CLAHE16, (name, "")), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &CLAHE16, (name, ""), launch, arguments) }
     }
 }

@@ -65,7 +65,8 @@ impl LoadedKernels {
     pub unsafe fn launch(
         &self,
         stream: &Stream,
-        (module, name): (&histeqd_kernels::Module, KernelName),
+        module: &histeqd_kernels::Module,
+        name: KernelName,
         launch: Launch,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {

@@ -40,9 +40,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles, noise: 0 });
     for (name, method) in [("global", Method::Global), ("clahe", clahe)] {
         let barrier = Barrier::new(lanes + 1);
-        let how = (rounds, method);
         let seconds = std::thread::scope(|scope| {
-            let work = || recode(&*engine, &pictures, how, &barrier);
+            let work = || recode(&*engine, &pictures, rounds, method, &barrier);
             let working: Vec<_> = (0..lanes).map(|_| scope.spawn(work)).collect();
             barrier.wait();
             let started = Instant::now();
@@ -63,7 +62,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 fn recode(
     engine: &dyn Engine,
     pictures: &[Picture<'_>],
-    (rounds, method): (usize, Method),
+    rounds: usize,
+    method: Method,
     barrier: &Barrier,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let bytes: usize = pictures.iter().map(|(.., bytes)| bytes).sum();

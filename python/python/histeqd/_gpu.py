@@ -114,10 +114,6 @@ class Pictures:
         return shape if len(shape) == 4 else (1, *shape)
 
     @property
-    def argument(self):
-        return self.lent, self.has_channels
-
-    @property
     def levels(self):
         return 256 if self.lent.dtype == "u8" else 65536
 
@@ -148,11 +144,10 @@ def equalize(array, operation, color, reference, mask, out, batch):
     pictures.check(color)
     library = pictures.library
     if reference is not None:
-        like = Pictures(reference, None, "reference", library)
-        reference = like.argument
+        reference = Pictures(reference, None, "reference", library)
     mask = _mask(mask, library)
     target, result = pictures.into(out)
-    _histeqd.gpu_equalize(pictures.argument, target, operation, mask, reference, library.stream)
+    _histeqd.gpu_equalize(pictures, target, operation, mask, reference, library.stream)
     return library.finished(result)
 
 
@@ -172,7 +167,7 @@ def histogram(array, bins, color, mask, batch):
     counts_shape = (*nhwc[: 1 if is_batch else 0], *([planes] if has_planes else []), bins)
     made, target = library.empty(counts_shape, "i64")
     mask = _mask(mask, library)
-    _histeqd.gpu_histograms(pictures.argument, target, mask, color, bins, library.stream)
+    _histeqd.gpu_histograms(pictures, target, mask, color, bins, library.stream)
     return library.finished(made)
 
 
@@ -197,5 +192,5 @@ def apply(array, table, color, out, batch):
     table = library.borrow(table, "lut")
     target, result = pictures.into(out)
     operation = _histeqd.Operation.equalize(None, color, 1000, None)
-    _histeqd.gpu_apply(pictures.argument, target, table, operation, library.stream)
+    _histeqd.gpu_apply(pictures, target, table, operation, library.stream)
     return library.finished(result)

@@ -3,6 +3,8 @@ from typing import Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from ._gpu import Pictures
+
 __version__: str
 
 class Operation:
@@ -74,15 +76,15 @@ class Exported:
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 def gpu_equalize(
-    array: tuple[Borrowed, bool],
+    array: Pictures,
     out: Borrowed,
     operation: Operation,
     mask: Optional[Borrowed],
-    reference: Optional[tuple[Borrowed, bool]],
+    reference: Optional[Pictures],
     stream: int,
 ) -> None: ...
 def gpu_histograms(
-    array: tuple[Borrowed, bool],
+    array: Pictures,
     out: Borrowed,
     mask: Optional[Borrowed],
     color: Optional[str],
@@ -93,6 +95,6 @@ def gpu_luts(
     counts: Borrowed, out: Borrowed, operation: Operation, reference: Optional[Borrowed], stream: int
 ) -> None: ...
 def gpu_apply(
-    array: tuple[Borrowed, bool], out: Borrowed, luts: Borrowed, operation: Operation, stream: int
+    array: Pictures, out: Borrowed, luts: Borrowed, operation: Operation, stream: int
 ) -> None: ...
 def gpu_empty(device: int, stream: int, shape: list[int], dtype: str) -> Exported: ...

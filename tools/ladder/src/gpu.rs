@@ -11,13 +11,16 @@ use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
 use equalize::{ByteOrders, Depth, Layout, Method, Operation, Pixel, Strength};
 use lanes::gpu::driver::{self, Context, Device, Stream};
-use lanes::gpu::kernels::{ClaheTask, Kernels, Kind, Span, Tables, Tiling};
+use lanes::gpu::kernels::{ClaheTask, Colouring, Kernels, Kind, Span, Tables, Tiling};
 use lanes::{Engine, GpuInfo, Unit, open};
 
 /// Gray pixels of 8 bits, and those of RGB, channel by channel.
-pub(super) const GRAY: Kind =
-    Kind { pixel: Pixel::Gray, depth: Depth::Eight, per_channel: false, relight: None };
-pub(super) const CHANNELS: Kind = Kind { pixel: Pixel::Rgb, per_channel: true, ..GRAY };
+pub(super) const GRAY: Kind = Kind { pixel: Pixel::Gray, depth: Depth::Eight, colouring: Colouring::LUMA };
+pub(super) const CHANNELS: Kind = Kind {
+    pixel: Pixel::Rgb,
+    depth: Depth::Eight,
+    colouring: Colouring { per_channel: true, relight: None },
+};
 
 /// Copies of the picture that kernels cycle through, to miss the device's cache.
 pub(super) const COPIES: usize = 8;
@@ -187,7 +190,7 @@ impl Own {
     /// Allocates the memory that CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout) -> Result<OwnClahe<'_>> {
         let operation = Operation::new(Method::Clahe(CLAHE));
-        let task = self.kernels.clahe_task(layout, &CLAHE, (&operation, None));
+        let task = self.kernels.clahe_task(layout, &CLAHE, &operation, None);
         let memory = Memory::new(Place::Device, self.kernels.clahe_bytes(&task) as usize)?;
         Ok(OwnClahe { own: self, layout: *layout, task, memory })
     }
@@ -211,10 +214,10 @@ impl OwnClahe<'_> {
     /// Equalizes a picture in place.
     pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
         assert_eq!(pixels.bytes() as u64, self.layout.bytes());
-        let how = (&self.task, self.memory.address());
+        let (task, memory) = (&self.task, self.memory.address());
         // SAFETY: all live until the process ends and are as large as the task requires; the
         // picture's bytes are a multiple of 16.
-        unsafe { self.own.kernels.clahe(stream, &self.layout, span(GRAY, pixels), how) }
+        unsafe { self.own.kernels.clahe(stream, &self.layout, span(GRAY, pixels), task, memory) }
     }
 }
 

@@ -86,7 +86,7 @@ impl LadderKernels {
     ) -> Result<()> {
         // SAFETY: the caller's promise; the memory lives until the process ends, and no slice of it
         // exists.
-        unsafe { self.loaded.launch(stream, (&LADDER, (name, "")), launch, arguments) }
+        unsafe { self.loaded.launch(stream, &LADDER, (name, ""), launch, arguments) }
     }
 
     /// Adds the histogram of pixels to 256 counts.

@@ -53,7 +53,9 @@ impl Plan<'_> {
 
     /// Returns whether each block makes the LUTs, from counts that were zeroed before.
     fn is_left_to_blocks(&self) -> bool {
-        self.is_left_to_kernels() && self.kind.relight.is_none() && self.layout.depth == Depth::Eight
+        self.is_left_to_kernels()
+            && self.kind.colouring.relight.is_none()
+            && self.layout.depth == Depth::Eight
     }
 }
 
@@ -96,7 +98,8 @@ impl<'e> Equalizer<'e> {
         &mut self,
         layout: &Layout,
         byte_orders: ByteOrders,
-        (operation, reference): (&Operation, &'r [u64]),
+        operation: &Operation,
+        reference: &'r [u64],
         taken: u64,
     ) -> std::result::Result<Plan<'r>, LaneError> {
         let has_fewer = operation.levels.are_fewer(layout.depth);
@@ -110,7 +113,7 @@ impl<'e> Equalizer<'e> {
             Method::Global | Method::Plateau(_) | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let kernels = &self.engine.kernels;
-                let task = kernels.clahe_task(layout, &clahe, (operation, kind.relight));
+                let task = kernels.clahe_task(layout, &clahe, operation, kind.colouring.relight);
                 let bytes = kernels.clahe_bytes(&task);
                 if taken + bytes > self.engine.lane_memory {
                     return Err(LaneError::Full);
@@ -132,7 +135,7 @@ impl<'e> Equalizer<'e> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             if let Some((task, memory)) = clahe {
-                return self.engine.kernels.clahe(stream, layout, span, (task, *memory));
+                return self.engine.kernels.clahe(stream, layout, span, task, *memory);
             }
             self.begin(stream, plan)?;
             self.count(stream, plan, span, true)?;

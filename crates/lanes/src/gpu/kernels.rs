@@ -7,14 +7,14 @@ mod jpeg_codes;
 mod jpeg_decode;
 mod jpeg_encode;
 
-pub use arrays::{ClaheTask, Relight, Route, Tiling};
+pub use arrays::{ClaheTask, Colouring, Relight, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_codes::STEPS;
 pub use jpeg_decode::{Finding, Interval, Picture, Places};
 pub use jpeg_encode::{Coding, JpegBatch, Symbols, Transform};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
-use arrays::{Batch, PIXELS_A_TABLE, Pictures, Planes, Rule};
+use arrays::{Batch, BatchPlanes, Counts, Luts, PIXELS_A_TABLE, Pictures, Planes, Rule};
 use equalize::{ByteOrders, Clahe, Depth, Layout, Method, Operation, Pixel, Strength};
 use histeqd_kernels::TRAP;
 
@@ -35,8 +35,7 @@ pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
 pub struct Kind {
     pub pixel: Pixel,
     pub depth: Depth,
-    pub per_channel: bool,
-    pub relight: Option<Relight>,
+    pub colouring: Colouring,
 }
 
 impl Kind {
@@ -44,17 +43,18 @@ impl Kind {
     ///
     /// `tables` are the lane's.
     pub fn new(operation: &Operation, layout: &Layout, tables: &Tables) -> Self {
-        let relight = Relight::new(operation, layout, tables.lab);
-        Self { relight, ..Self::plain(layout, operation.maps_channels()) }
+        let colouring = Colouring::new(operation, layout, tables.lab);
+        Self { pixel: layout.pixel, depth: layout.depth, colouring }
     }
 
     /// Returns the kind of pictures without a [`Relight`].
     pub const fn plain(layout: &Layout, per_channel: bool) -> Self {
-        Self { pixel: layout.pixel, depth: layout.depth, per_channel, relight: None }
+        let colouring = Colouring { per_channel, relight: None };
+        Self { pixel: layout.pixel, depth: layout.depth, colouring }
     }
 
     fn counted(self) -> Planes {
-        Planes::equalized((self.per_channel, self.relight))
+        Planes::equalized(self.colouring)
     }
 
     /// Returns the number of equalized planes.
@@ -154,9 +154,10 @@ impl Kernels {
         &self,
         layout: &Layout,
         clahe: &Clahe,
-        how: (&Operation, Option<Relight>),
+        operation: &Operation,
+        relight: Option<Relight>,
     ) -> ClaheTask {
-        ClaheTask::new(&self.0, layout, clahe, how)
+        ClaheTask::new(&self.0, layout, clahe, operation, relight)
     }
 
     /// Returns the bytes of memory that CLAHE of a picture needs.
@@ -174,7 +175,8 @@ impl Kernels {
         stream: &Stream,
         layout: &Layout,
         span: Span,
-        (task, memory): (&ClaheTask, Address),
+        task: &ClaheTask,
+        memory: Address,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         unsafe { self.0.clahe(stream, &span.batch(*layout), task, memory) }
@@ -190,7 +192,8 @@ impl Kernels {
         stream: &Stream,
         layout: &Layout,
         span: Span,
-        (plane, channel): (Address, u32),
+        plane: Address,
+        channel: u32,
     ) -> Result<()> {
         let row = Layout { width: span.pixels as u32, height: 1, ..*layout };
         let plane = Pictures { at: plane, pitch: 0 };
@@ -214,7 +217,7 @@ impl Kernels {
     ) -> Result<()> {
         let rule = Rule::new(Method::Global, strength, 0);
         // SAFETY: guaranteed by the caller; the tables have room for three planes.
-        unsafe { self.0.apply8(stream, &span.of(kind), kind.per_channel, rule, tables.counts8) }
+        unsafe { self.0.apply8(stream, &span.of(kind), kind.colouring.per_channel, rule, tables.counts8) }
     }
 
     /// Counts a span, adding to the counts of earlier spans.
@@ -241,10 +244,11 @@ impl Kernels {
         tables: &Tables,
         strength: Strength,
     ) -> Result<()> {
-        let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes());
+        let counts = Counts { at: tables.counts, are_wide: false };
+        let planes = BatchPlanes { number: kind.planes(), of_picture: kind.planes(), depth: kind.depth };
         let rule = Rule::new(Method::Global, strength, 0);
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), kind.depth, rule, luts) }
+        unsafe { self.0.make_luts(stream, counts, planes, rule, tables.luts) }
     }
 
     /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind.
@@ -254,8 +258,9 @@ impl Kernels {
     /// # Safety
     /// Only this stream may use span and tables until it is done.
     pub unsafe fn map(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
+        let luts = Luts { at: tables.luts, stride: 0 };
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.map(stream, &span.of(kind), (kind.per_channel, kind.relight), tables.luts, 0) }
+        unsafe { self.0.map(stream, &span.of(kind), kind.colouring, luts) }
     }
 
     /// Uploads LUTs to [`Tables::luts`]: one for each plane of the kind, or one for all of them.
@@ -289,7 +294,7 @@ impl Kernels {
     /// Makes a kernel fail, and the whole context with it.
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
-        unsafe { self.loaded().launch(stream, (&TRAP, ("trap", "")), ONE_THREAD, &mut []) }
+        unsafe { self.loaded().launch(stream, &TRAP, ("trap", ""), ONE_THREAD, &mut []) }
     }
 }
 

@@ -106,16 +106,17 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        what: (&Operation, &[u64]),
+        operation: &Operation,
+        reference: &[u64],
     ) -> Result<()> {
         must_be_countable(layout)?;
-        match what.0.method {
+        match operation.method {
             Method::Global | Method::Plateau(_) | Method::Stretch(_) | Method::Match
                 if self.goes_in_chunks(layout) =>
             {
-                self.in_chunks(pixels, layout, byte_orders, what)
+                self.in_chunks(pixels, layout, byte_orders, operation, reference)
             }
-            _ => self.whole(pixels, layout, byte_orders, what),
+            _ => self.whole(pixels, layout, byte_orders, operation, reference),
         }
     }
 
@@ -129,9 +130,10 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        what: (&Operation, &[u64]),
+        operation: &Operation,
+        reference: &[u64],
     ) -> Result<()> {
-        let plan = self.equalizer.plan(layout, byte_orders, what, layout.bytes())?;
+        let plan = self.equalizer.plan(layout, byte_orders, operation, reference, layout.bytes())?;
         let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
@@ -150,13 +152,14 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        what: (&Operation, &[u64]),
+        operation: &Operation,
+        reference: &[u64],
     ) -> Result<()> {
         let fits = layout.bytes() <= self.engine.lane_memory;
         let room = if fits { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, if fits { None } else { Some(room) });
-        let plan = self.equalizer.plan(layout, byte_orders, what, room)?;
+        let plan = self.equalizer.plan(layout, byte_orders, operation, reference, room)?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the
         // events order the streams.
         unsafe {
@@ -284,7 +287,7 @@ impl<'e> GpuLane<'e> {
                             kernels.count(&self.work, Kind::plain(layout, true), span, to)?;
                         }
                         colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
-                            kernels.extract(&self.work, layout, span, (plane, channel as u32))?;
+                            kernels.extract(&self.work, layout, span, plane, channel as u32)?;
                             let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
                             let gray = Kind { pixel: Pixel::Gray, ..Kind::plain(layout, false) };
                             kernels.count(&self.work, gray, alpha, to)?;
@@ -354,8 +357,8 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
         reference: &[u64],
     ) -> Result<()> {
-        let what = (operation, reference);
-        let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
+        let run = self.run(pixels, layout, byte_orders, operation, reference);
+        let result = run.and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy: the pixels of a declined picture are
         // unchanged.
         self.clear_up(&result);

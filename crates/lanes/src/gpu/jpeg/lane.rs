@@ -91,8 +91,8 @@ impl<'e> CoderLane<'e> {
             trace_span!("decode").in_scope(|| self.recoder.decode(kernels, &self.stream, files))?;
             for (number, picture) in batch.iter().enumerate().take(files.len()) {
                 let Some(luma) = self.recoder.luma(number) else { continue };
-                let (layout, operation) = (picture.jpeg.layout, (&picture.operation, &[][..]));
-                let plan = self.equalizer.plan(&layout, ByteOrders::NATIVE, operation, 0)?;
+                let (layout, operation) = (picture.jpeg.layout, &picture.operation);
+                let plan = self.equalizer.plan(&layout, ByteOrders::NATIVE, operation, &[], 0)?;
                 self.equalizer.equalize(&self.stream, luma, &plan)?;
             }
             self.recoder.quantize(kernels, &self.stream)?;

@@ -1,5 +1,7 @@
 //! The launches that decode the entropy-coded data of JPEGs. See `kernels/jpeg_decode.cu`.
 
+use std::ffi::c_void;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::jpeg_codes::{Codes, MAX_CODES, PIECE, packed};
@@ -205,20 +207,22 @@ impl Kernels {
         let number = pictures.len() as u32;
         let walking = Launch { grid: (most.div_ceil(THREADS), number, 1), block: (THREADS, 1, 1), shared: 0 };
         let adding = |grid| Launch { grid, block: (ADDING, 1, 1), shared: 0 };
-        let kernel = |name| (&JPEG_DECODE, (name, ""));
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
         unsafe {
+            let run = |name, launch, arguments: &mut [*mut c_void]| {
+                self.loaded().launch(stream, &JPEG_DECODE, (name, ""), launch, arguments)
+            };
             let seeking = Launch { grid: (SEEKING, number, 1), ..walking };
-            self.loaded().launch(stream, kernel("jpeg_ends"), seeking, arguments![at])?;
+            run("jpeg_ends", seeking, arguments![at])?;
             let making = Launch { grid: (MAX_CODES as u32, number, 1), ..walking };
-            self.loaded().launch(stream, kernel("jpeg_steps"), making, arguments![at])?;
+            run("jpeg_steps", making, arguments![at])?;
             for round in 0..ROUNDS {
-                self.loaded().launch(stream, kernel("jpeg_synchronize"), walking, arguments![at, round])?;
+                run("jpeg_synchronize", walking, arguments![at, round])?;
             }
-            self.loaded().launch(stream, kernel("jpeg_number"), adding((number, 1, 1)), arguments![at])?;
-            self.loaded().launch(stream, kernel("jpeg_coefficients"), walking, arguments![at])?;
+            run("jpeg_number", adding((number, 1, 1)), arguments![at])?;
+            run("jpeg_coefficients", walking, arguments![at])?;
             let grid = (MAX_COMPONENTS as u32, number, 1);
-            self.loaded().launch(stream, kernel("jpeg_dc"), adding(grid), arguments![at])
+            run("jpeg_dc", adding(grid), arguments![at])
         }
     }
 }

@@ -166,7 +166,7 @@ impl Kernels {
         let (kernel, arguments) = (("jpeg_samples", ""), arguments![pictures_at, transforms_at]);
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded().launch(stream, (&JPEG_TRANSFORM, kernel), launch, arguments)?;
+            self.loaded().launch(stream, &JPEG_TRANSFORM, kernel, launch, arguments)?;
             self.jpeg_covered(stream, all, 0)
         }
     }
@@ -184,7 +184,7 @@ impl Kernels {
         let transforms_at = all.transforms_at;
         let (kernel, arguments) = (("jpeg_covered", ""), arguments![transforms_at, after]);
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
-        unsafe { self.loaded().launch(stream, (&JPEG_TRANSFORM, kernel), launch, arguments) }
+        unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, kernel, launch, arguments) }
     }
 
     /// Transforms samples to coefficients, recolours or requantizes others, and counts symbols in a
@@ -205,32 +205,20 @@ impl Kernels {
             .map(|(picture, coding)| picture.rows().div_ceil(coding.sample_step));
         let grid = (rows.max().unwrap_or(1), all.pictures.len() as u32, MAX_COMPONENTS as u32);
         let sampled = Launch { grid, block: (CODING, 1, 1), shared: 0 };
-        let transforming = |name| (&JPEG_TRANSFORM, (name, ""));
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded().launch(
-                stream,
-                transforming("jpeg_quantized"),
-                luma,
-                arguments![pictures_at, transforms_at],
-            )?;
-            self.loaded().launch(
-                stream,
-                transforming("jpeg_requantized"),
-                others,
-                arguments![pictures_at, transforms_at],
-            )?;
+            let transform = |name, launch| {
+                let arguments = arguments![pictures_at, transforms_at];
+                self.loaded().launch(stream, &JPEG_TRANSFORM, (name, ""), launch, arguments)
+            };
+            transform("jpeg_quantized", luma)?;
+            transform("jpeg_requantized", others)?;
             if all.transforms.iter().any(|transform| transform.following() > 0) {
                 self.jpeg_covered(stream, all, 1)?;
-                self.loaded().launch(
-                    stream,
-                    transforming("jpeg_recoloured"),
-                    all.launch(TRANSFORMING, Picture::mcus),
-                    arguments![pictures_at, transforms_at],
-                )?;
+                transform("jpeg_recoloured", all.launch(TRANSFORMING, Picture::mcus))?;
             }
             let arguments = arguments![pictures_at, codings_at];
-            self.loaded().launch(stream, (&JPEG_ENCODE, ("jpeg_symbols", "")), sampled, arguments)
+            self.loaded().launch(stream, &JPEG_ENCODE, ("jpeg_symbols", ""), sampled, arguments)
         }
     }
 
@@ -260,7 +248,7 @@ impl Kernels {
         for (name, launch) in steps {
             let arguments = arguments![pictures_at, codings_at];
             // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
-            unsafe { self.loaded().launch(stream, (&JPEG_ENCODE, (name, "")), launch, arguments)? };
+            unsafe { self.loaded().launch(stream, &JPEG_ENCODE, (name, ""), launch, arguments)? };
         }
         Ok(())
     }
