@@ -94,6 +94,9 @@ struct Transform {
     // If the hue stays: for each sample of chroma, the sum of the luma that it covers, of all before
     // they are equalized and then of all after it.
     u16* covered;
+    // If the picture is equalized as RGB: its pixels, without gaps, and the samples of Cb and then
+    // those of Cr, in rows of whole blocks.
+    u8 *rgb, *chroma;
     u32 width, height;
     // The samples of chroma, and the luma that each of them covers.
     u32 chroma_width, chroma_height, across, down;
@@ -108,8 +111,13 @@ struct Transform {
     __device__ __forceinline__ Divisor divisor(u32 component, u32 k) const {
         return {correction[component][k], reciprocal[component][k], scale[component][k], 0};
     }
+    // Returns the samples in a row of chroma, and the row of Cb or Cr at `chroma`.
+    __device__ __forceinline__ u32 chroma_stride() const { return (chroma_width + 7) / 8 * 8; }
+    __device__ __forceinline__ u8* chroma_row(u32 component, u32 y) const {
+        return chroma + u64((component - 1) * chroma_height + y) * chroma_stride();
+    }
 };
-static_assert(sizeof(Transform) == 1592, "as it is there");
+static_assert(sizeof(Transform) == 1608, "as it is there");
 
 // Where a block is: its component, and its column and row there.
 struct Spot {

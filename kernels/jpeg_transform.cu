@@ -243,7 +243,7 @@ __device__ __forceinline__ void requantize(const Picture& picture, const Transfo
 extern "C" __global__ void __launch_bounds__(THREADS) jpeg_requantized(const Picture* pictures, const Transform* transforms) {
     const Picture& picture = pictures[blockIdx.y];
     const Transform& transform = transforms[blockIdx.y];
-    if (transform.covered) return;
+    if (transform.covered || transform.rgb) return;
     const u32 number = blockIdx.x * THREADS + threadIdx.x, ahead = first_blocks(picture), in_mcu = picture.mcu_blocks - ahead;
     if (number >= picture.mcus * in_mcu) return;
     const u32 block = number / in_mcu * picture.mcu_blocks + ahead + number % in_mcu;
@@ -396,6 +396,119 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_recoloured(const Pict
     } else {
         requantize(picture, transform, 1, blue_block, true, excessive);
         requantize(picture, transform, 2, red_block, true, excessive);
+    }
+    if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
+}
+
+// Transforms the chroma of pictures that become RGB to samples. Cb and Cr have one block in an MCU.
+// Grid: x = MCUs, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_chroma_samples(const Picture* pictures, const Transform* transforms) {
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 mcu = blockIdx.x * THREADS + threadIdx.x;
+    if (!transform.rgb || mcu >= picture.mcus) return;
+    const u32 left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
+    bool excessive = false;
+    for (u32 component = 1; component < MAX_COMPONENTS; ++component) {
+        Samples samples;
+        to_samples(picture, transform, component, mcu * picture.mcu_blocks + picture.component[component].first, samples, excessive);
+#pragma unroll
+        for (u32 y = 0; y < 8; ++y) {
+            if (top + y >= transform.chroma_height) break;
+            *reinterpret_cast<uint2*>(transform.chroma_row(component, top + y) + left) = make_uint2(samples.words[2 * y], samples.words[2 * y + 1]);
+        }
+    }
+    if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
+}
+
+// Returns the sample of chroma for a pixel: by the triangle filter where it covers two pixels across
+// or down, and itself otherwise. See `rgb.rs` of the codec.
+__device__ __forceinline__ int upsampled(const Transform& transform, u32 component, u32 x, u32 y) {
+    const u32 across = transform.across, down = transform.down, width = transform.chroma_width;
+    const u32 column = x / across, row = y / down;
+    const u8* near = transform.chroma_row(component, row);
+    const bool is_filtered = across == 2 ? down <= 2 && width >= 3 : across == 1 && down == 2;
+    if (!is_filtered) return near[column];
+    const u32 above = row > 0 ? row - 1 : 0, below = min(row + 1, transform.chroma_height - 1);
+    const u8* far = transform.chroma_row(component, y % 2 == 0 ? above : below);
+    if (across == 1) return (3 * near[column] + far[column] + 1 + int(y % 2)) >> 2;
+    const u32 beside = x % 2 == 0 ? (column > 0 ? column - 1 : 0) : min(column + 1, width - 1);
+    if (down == 1) return (3 * near[column] + near[beside] + 1 + int(x % 2)) >> 2;
+    return (3 * (3 * near[column] + far[column]) + 3 * near[beside] + far[beside] + 8 - int(x % 2)) >> 4;
+}
+
+// Returns a factor with 16 fraction bits, for colours.
+__device__ constexpr int fixed(double factor) { return int(factor * 65536 + 0.5); }
+
+// Half of a unit, which rounds to the nearest.
+constexpr int HALF = 1 << 15;
+
+// Converts pictures to RGB, with upsampled chroma. Grid: x = samples of chroma, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_rgb(const Transform* transforms) {
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 number = blockIdx.x * THREADS + threadIdx.x;
+    if (!transform.rgb || number >= transform.chroma_width * transform.chroma_height) return;
+    const u32 left = number % transform.chroma_width * transform.across, top = number / transform.chroma_width * transform.down;
+    const u32 right = min(left + transform.across, transform.width), bottom = min(top + transform.down, transform.height);
+    for (u32 y = top; y < bottom; ++y) {
+        for (u32 x = left; x < right; ++x) {
+            const u64 at = u64(y) * transform.width + x;
+            const int luma = transform.samples[at], blue = upsampled(transform, 1, x, y) - 128, red = upsampled(transform, 2, x, y) - 128;
+            const int colours[3] = {luma + ((fixed(1.402) * red + HALF) >> 16),
+                                    luma + ((HALF - fixed(0.34414) * blue - fixed(0.71414) * red) >> 16),
+                                    luma + ((fixed(1.772) * blue + HALF) >> 16)};
+#pragma unroll
+            for (u32 channel = 0; channel < 3; ++channel) transform.rgb[3 * at + channel] = u8(min(max(colours[channel], 0), 255));
+        }
+    }
+}
+
+// Converts RGB to luma and to chroma, whose samples are the means of the pixels that they cover. The
+// last pixels are repeated beyond the edges. Grid: x = samples of chroma in rows of whole blocks, y
+// = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_ycbcr(const Transform* transforms) {
+    // The middle of chroma; a half goes down.
+    const int MIDDLE = (128 << 16) + HALF - 1;
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 number = blockIdx.x * THREADS + threadIdx.x, stride = transform.chroma_stride();
+    if (!transform.rgb || number >= stride * transform.chroma_height) return;
+    const u32 column = number % stride, row = number / stride, across = transform.across, down = transform.down;
+    u32 blue = 0, red = 0;
+    for (u32 y = row * down; y < (row + 1) * down; ++y) {
+        for (u32 x = column * across; x < (column + 1) * across; ++x) {
+            const u64 at = u64(min(y, transform.height - 1)) * transform.width + min(x, transform.width - 1);
+            const int r = transform.rgb[3 * at], g = transform.rgb[3 * at + 1], b = transform.rgb[3 * at + 2];
+            if (y < transform.height && x < transform.width) {
+                transform.samples[at] = u8((fixed(0.299) * r + fixed(0.587) * g + fixed(0.114) * b + HALF) >> 16);
+            }
+            blue += u32((fixed(0.5) * b - fixed(0.16874) * r - fixed(0.33126) * g + MIDDLE) >> 16);
+            red += u32((fixed(0.5) * r - fixed(0.41869) * g - fixed(0.08131) * b + MIDDLE) >> 16);
+        }
+    }
+    // Halves between two samples go up and down by turns.
+    const u32 area = across * down, turn = column % 2;
+    const u32 rounding = across == 2 && down == 1 ? turn : across == 2 && down == 2 ? 1 + turn : area / 2;
+    transform.chroma_row(1, row)[column] = u8((blue + rounding) / area);
+    transform.chroma_row(2, row)[column] = u8((red + rounding) / area);
+}
+
+// Transforms the chroma of pictures that were RGB to coefficients. Grid: x = MCUs, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_chroma_quantized(const Picture* pictures, const Transform* transforms) {
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 mcu = blockIdx.x * THREADS + threadIdx.x;
+    if (!transform.rgb || mcu >= picture.mcus) return;
+    const u32 left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
+    bool excessive = false;
+    for (u32 component = 1; component < MAX_COMPONENTS; ++component) {
+        Samples samples;
+#pragma unroll
+        for (u32 y = 0; y < 8; ++y) {
+            const u8* from = transform.chroma_row(component, min(top + y, transform.chroma_height - 1)) + left;
+            const uint2 words = *reinterpret_cast<const uint2*>(from);
+            samples.words[2 * y] = words.x, samples.words[2 * y + 1] = words.y;
+        }
+        to_block(picture, transform, component, mcu * picture.mcu_blocks + picture.component[component].first, samples, excessive);
     }
     if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
 }

@@ -10,7 +10,7 @@ use equalize::Layout;
 pub struct CompressedJpeg {
     /// Bytes of the file.
     pub bytes: u64,
-    /// The layout of its luma.
+    /// The layout of the pixels that are equalized: its luma, or RGB.
     pub layout: Layout,
     /// The quantization of the output.
     pub quality: JpegQuality,

@@ -504,11 +504,14 @@ impl Decode for Source<'_> {
     }
 
     fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
-        let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
-        if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
-            return None;
-        }
-        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
+        let pixel = match self.form {
+            _ if target.format_for(Format::Jpeg) != Format::Jpeg => return None,
+            Form::Rgb if self.space == Space::YCbCr && !self.gray && self.markers.is_usual() => Pixel::Rgb,
+            Form::Rgb => return None,
+            Form::Gray if self.space != Space::Gray => return None,
+            Form::Gray | Form::Planes(_) => Pixel::Gray,
+        };
+        Header::read(self.bytes)?.describe(self.bytes.len(), pixel, target.jpeg_quality)
     }
 
     fn has_scan(&self) -> bool {

@@ -11,7 +11,7 @@ pub use arrays::{ClaheTask, Colouring, Relight, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_codes::STEPS;
 pub use jpeg_decode::{Finding, Interval, Picture, Places};
-pub use jpeg_encode::{Coding, JpegBatch, Symbols, Transform};
+pub use jpeg_encode::{Coding, Cover, JpegBatch, Recolouring, SampleBytes, Symbols, Transform};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
 use arrays::{Batch, BatchPlanes, Counts, Luts, PIXELS_A_TABLE, Pictures, Planes, Rule};

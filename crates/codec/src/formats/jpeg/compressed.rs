@@ -55,7 +55,12 @@ impl<'a> Header<'a> {
     }
 
     /// Describes the picture. `None` if a GPU could not write it back with its sampling and tables.
-    pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
+    pub(super) fn describe(
+        &self,
+        bytes: usize,
+        pixel: Pixel,
+        quality: JpegQuality,
+    ) -> Option<CompressedJpeg> {
         let components = &self.frame.components;
         let tables = components.iter().map(|component| *self.quantization.get(component.table)?);
         let tables: Vec<&[u8]> = tables.collect::<Option<_>>()?;
@@ -65,7 +70,7 @@ impl<'a> Header<'a> {
             return None;
         }
         let FrameHeader { width, height, .. } = self.frame;
-        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+        let layout = Layout { width, height, pixel, depth: Depth::Eight };
         Some(CompressedJpeg { bytes: bytes as u64, layout, quality })
     }
 }

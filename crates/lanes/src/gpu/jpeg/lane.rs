@@ -6,9 +6,10 @@ use super::self_test;
 use crate::gpu::driver::{CudaError, Event, Stream};
 use crate::gpu::engine::GpuEngine;
 use crate::gpu::equalizer::Equalizer;
+use crate::gpu::kernels::{Cover, Recolouring};
 use crate::lane::{EngineError, JpegLane, LaneError, Recoded, Recoding};
 use codec::{BaselineOutput, BaselinePicture};
-use equalize::{ByteOrders, Colour};
+use equalize::{ByteOrders, Colour, Pixel};
 use tracing::trace_span;
 
 /// A lane's share of device memory, divided by this, is left for CLAHE.
@@ -90,10 +91,10 @@ impl<'e> CoderLane<'e> {
         unsafe {
             trace_span!("decode").in_scope(|| self.recoder.decode(kernels, &self.stream, files))?;
             for (number, picture) in batch.iter().enumerate().take(files.len()) {
-                let Some(luma) = self.recoder.luma(number) else { continue };
+                let Some(pixels) = self.recoder.pixels(number) else { continue };
                 let (layout, operation) = (picture.jpeg.layout, &picture.operation);
                 let plan = self.equalizer.plan(&layout, ByteOrders::NATIVE, operation, &[], 0)?;
-                self.equalizer.equalize(&self.stream, luma, &plan)?;
+                self.equalizer.equalize(&self.stream, pixels, &plan)?;
             }
             self.recoder.quantize(kernels, &self.stream)?;
             trace_span!("wait for samples").in_scope(|| self.wait())?;
@@ -136,19 +137,28 @@ fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
     let file = BaselinePicture::read(picture.file()?)?;
     let layout = picture.jpeg.layout;
     let output = BaselineOutput::new(&file, picture.jpeg.quality)?;
-    let follows = picture.operation.colour == Colour::Hue && file.components.len() > 1;
-    let covers = if follows { Some(covers(&file)?) } else { None };
+    let recolouring = match (&file.components[..], layout.pixel) {
+        ([_], Pixel::Gray) => Recolouring::Nothing,
+        ([_, _, _], Pixel::Rgb) => Recolouring::Rgb(cover(&file)?),
+        ([_, _, _], Pixel::Gray) if picture.operation.colour == Colour::Hue => {
+            Recolouring::Hue(cover(&file)?)
+        }
+        (_, Pixel::Gray) => Recolouring::Nothing,
+        _ => return None,
+    };
     let room = picture.slot.len().checked_sub(MOST_AHEAD).and_then(|room| u32::try_from(room).ok())?;
-    (file.size == (layout.width, layout.height)).then_some(File { picture: file, output, room, covers })
+    let is_same = file.size == (layout.width, layout.height);
+    is_same.then_some(File { picture: file, output, room, recolouring })
 }
 
-/// Returns the luma that a sample of chroma covers, across and down.
+/// Returns the luma that a sample of chroma covers.
 ///
 /// `None` unless Cb and Cr have one block in an MCU, which leaves others to the CPU.
-fn covers(file: &BaselinePicture<'_>) -> Option<(u32, u32)> {
+fn cover(file: &BaselinePicture<'_>) -> Option<Cover> {
     let [luma, blue, red] = &file.components[..] else { return None };
     let (across, down) = luma.in_mcu;
-    (blue.in_mcu == (1, 1) && red.in_mcu == (1, 1)).then_some((across as u32, down as u32))
+    let cover = Cover { across: across as u32, down: down as u32 };
+    (blue.in_mcu == (1, 1) && red.in_mcu == (1, 1)).then_some(cover)
 }
 
 impl JpegLane for CoderLane<'_> {

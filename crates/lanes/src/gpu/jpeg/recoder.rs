@@ -1,11 +1,11 @@
-//! From coefficients to luma, and back to the data of a file.
+//! From coefficients to luma or RGB, and back to the data of a file.
 #![allow(unsafe_code)]
 
 use super::Parts;
 use super::coefficients::{self, Coefficients};
 use crate::gpu::driver::{Address, Buffer, Stream};
 use crate::gpu::equalizer::grow;
-use crate::gpu::kernels::{Coding, JpegBatch, Kernels, Symbols, Transform};
+use crate::gpu::kernels::{Coding, JpegBatch, Kernels, Recolouring, SampleBytes, Symbols, Transform};
 use crate::lane::LaneError;
 use codec::{BaselineOutput, BaselinePicture, Codebook};
 
@@ -18,11 +18,17 @@ pub(super) struct File<'f> {
     pub(super) output: BaselineOutput,
     /// The most bytes of data in the output.
     pub(super) room: u32,
-    /// The luma that a sample of chroma covers, across and down, if chroma follows luma.
-    pub(super) covers: Option<(u32, u32)>,
+    pub(super) recolouring: Recolouring,
 }
 
-/// A batch of pictures on its way from coefficients to luma, which the caller changes, and back.
+impl File<'_> {
+    fn sample_bytes(&self) -> SampleBytes {
+        SampleBytes::new(self.picture.size, self.recolouring)
+    }
+}
+
+/// A batch of pictures on its way from coefficients to luma or RGB, which the caller changes, and
+/// back.
 ///
 /// Its steps are [`Recoder::decode`], [`Recoder::quantize`] and [`Recoder::code`]; the stream must
 /// be waited for after each of the last two.
@@ -31,6 +37,7 @@ pub(super) struct Recoder {
     coefficients: Coefficients,
     memory: Buffer,
     transforms: Vec<Transform>,
+    sample_bytes: Vec<SampleBytes>,
     codings: Vec<Coding>,
     symbols: Vec<Symbols>,
     codebooks: Vec<Codebook>,
@@ -57,12 +64,12 @@ struct PartPlaces {
 impl Recoder {
     /// Returns about how many bytes of device memory a file takes.
     ///
-    /// The memory for changing its luma is not included.
-    pub(super) fn bytes(File { picture, room, covers, .. }: &File<'_>) -> u64 {
-        let pixels = u64::from(picture.size.0) * u64::from(picture.size.1);
+    /// The memory for equalizing it is not included.
+    pub(super) fn bytes(file: &File<'_>) -> u64 {
+        let File { picture, room, .. } = file;
         let blocks = (picture.mcus.0 * picture.mcus.1 * picture.blocks_of_mcu()) as u64;
-        let sums = covers.map_or(0, |(across, down)| 5 * pixels / u64::from(across * down));
-        coefficients::bytes(picture) + pixels + sums + 5 * blocks + 9 * u64::from(*room) / 4 + 16384
+        let samples = file.sample_bytes().sum();
+        coefficients::bytes(picture) + samples + 5 * blocks + 9 * u64::from(*room) / 4 + 16384
     }
 
     /// Starts decoding these pictures. A file of another kind is `None`.
@@ -96,12 +103,14 @@ impl Recoder {
 
     fn describe(&mut self, batch: &[Option<File<'_>>]) {
         self.transforms.clear();
+        self.sample_bytes.clear();
         self.codings.clear();
         for (number, file) in batch.iter().enumerate() {
             let (Some(file), Some(place)) = (file, self.coefficients.place_of(number)) else {
                 continue;
             };
-            self.transforms.push(Transform::new(&file.picture, &file.output, file.covers));
+            self.transforms.push(Transform::new(&file.picture, &file.output, file.recolouring));
+            self.sample_bytes.push(file.sample_bytes());
             self.codings.push(Coding::new(&self.coefficients.pictures[place], &file.output, file.room));
         }
         let number = self.transforms.len();
@@ -117,10 +126,17 @@ impl Recoder {
         let codebook = size_of::<Codebook>() as u64;
         let [transforms, codings, codebooks, lengths] =
             parts.add_for(number, [size_of::<Transform>() as u64, size_of::<Coding>() as u64, codebook, 4]);
-        for (transform, coding) in self.transforms.iter_mut().zip(&mut self.codings) {
-            transform.samples = parts.add(transform.samples());
-            // Two sums of 16 bits for each sample.
-            transform.covered = parts.add(4 * transform.following());
+        for (transform, &SampleBytes { samples, covered, rgb, chroma }) in
+            self.transforms.iter_mut().zip(&self.sample_bytes)
+        {
+            // No part but the first is at 0, which stands for none.
+            let mut add = |bytes| if bytes > 0 { parts.add(bytes) } else { 0 };
+            transform.samples = add(samples);
+            transform.covered = add(covered);
+            transform.rgb = add(rgb);
+            transform.chroma = add(chroma);
+        }
+        for coding in &mut self.codings {
             coding.out = parts.add(coding.room());
         }
         for (coding, picture) in self.codings.iter_mut().zip(&self.coefficients.pictures) {
@@ -137,8 +153,9 @@ impl Recoder {
         self.at = grow(&mut self.memory, parts.bytes)?;
         self.places = PartPlaces { transforms, codings, codebooks, symbols, lengths, raw, end: parts.bytes };
         for (number, (transform, coding)) in self.transforms.iter_mut().zip(&mut self.codings).enumerate() {
-            transform.samples += self.at;
-            transform.covered = if transform.following() > 0 { transform.covered + self.at } else { 0 };
+            let places =
+                [&mut transform.samples, &mut transform.covered, &mut transform.rgb, &mut transform.chroma];
+            places.into_iter().filter(|place| **place > 0).for_each(|place| *place += self.at);
             let places = [
                 &mut coding.out,
                 &mut coding.offsets,
@@ -166,14 +183,17 @@ impl Recoder {
         }
     }
 
-    /// Returns the place of a picture's luma, without gaps; `None` if the picture is for the CPU.
+    /// Returns the place of a picture's pixels to equalize, without gaps: of its RGB, or luma.
     ///
-    /// It can be changed from [`Recoder::decode`] to [`Recoder::quantize`].
-    pub(super) fn luma(&self, number: usize) -> Option<Address> {
-        Some(self.transforms[self.coefficients.place_of(number)?].samples)
+    /// `None` if the picture is for the CPU. They can be changed from [`Recoder::decode`] to
+    /// [`Recoder::quantize`].
+    pub(super) fn pixels(&self, number: usize) -> Option<Address> {
+        let Transform { samples, rgb, .. } = self.transforms[self.coefficients.place_of(number)?];
+        Some(if rgb > 0 { rgb } else { samples })
     }
 
-    /// Starts the way back: transforms luma, quantizes other coefficients anew, and counts symbols.
+    /// Starts the way back: transforms samples, quantizes other coefficients anew, and counts
+    /// symbols.
     ///
     /// # Safety
     /// As [`Recoder::decode`].

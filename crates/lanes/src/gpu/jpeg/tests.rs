@@ -10,7 +10,7 @@ use crate::gpu::GpuEngine;
 use crate::gpu::driver::{Event, Stream};
 use crate::lane::{JpegLane, Recoded, Recoding};
 use codec::{BaselinePicture, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, Target};
-use equalize::{Clahe, ClipLimit, Colour, Method, Operation, Pixel, Scratch, Strength, Tiles};
+use equalize::{Clahe, ClipLimit, Colour, Method, Operation, Pixel, Scratch, Strength, Stretch, Tiles};
 
 /// Pseudo-random numbers (xorshift), the same each time.
 struct Random(u64);
@@ -199,7 +199,7 @@ fn damage_that_the_codec_finds_is_found() {
 
 /// Returns a picture as the CPU decodes it, and the CPU's output.
 ///
-/// `None` unless the picture is decoded to luma.
+/// `None` if the picture is decoded to RGB that a lane does not take.
 fn recoded_by_cpu(file: &[u8], operation: &Operation, target: &Target) -> Option<(Decoded, Vec<u8>)> {
     const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
     let (mut from, mut buffer) = (tempfile::tempfile().unwrap(), Vec::new());
@@ -208,14 +208,22 @@ fn recoded_by_cpu(file: &[u8], operation: &Operation, target: &Target) -> Option
     let opened = codec::open(&mut from, &mut buffer, &LIMITS, target).ok()?;
     let mut slot = vec![0; opened.slot_bytes()];
     let workspace = vec![0; opened.workspace().bytes as usize];
+    let is_for_lane = opened.compressed(target).is_some();
     let decoded = opened.decode(&mut slot, workspace, &Cores::new(0)).ok()?;
-    if decoded.layout.pixel != Pixel::Gray {
+    if decoded.layout.pixel != Pixel::Gray && !is_for_lane {
         return None;
     }
     equalize::equalize(&mut slot, &decoded.layout, operation, &mut Scratch::default());
     let mut to = tempfile::tempfile().unwrap();
     codec::encode(&decoded, &mut slot, target, &mut Vec::new(), &Cores::new(0), &mut to).unwrap();
     Some((decoded, content(to)))
+}
+
+/// Returns the target of an operation whose outputs are JPEGs too.
+fn target_for(operation: &Operation, jpeg_quality: JpegQuality) -> Target {
+    let keeps_hue = operation.colour == Colour::Hue;
+    let needs_rgb = !matches!(operation.colour, Colour::Luma | Colour::Hue);
+    Target { jpeg_quality, keeps_hue, needs_rgb, ..Target::AS_STORED }
 }
 
 fn content(mut file: std::fs::File) -> Vec<u8> {
@@ -228,8 +236,8 @@ fn content(mut file: std::fs::File) -> Vec<u8> {
 #[test]
 fn a_lane_is_tested_with_the_bytes_of_the_cpu() {
     for known in &KNOWN {
-        let target = Target { jpeg_quality: known.quality, ..Target::AS_STORED };
-        let operation = Operation::new(Method::Global);
+        let (operation, jpeg_quality) = (known.operation(), known.quality);
+        let target = target_for(&operation, jpeg_quality);
         let (decoded, expected) = recoded_by_cpu(known.file, &operation, &target).unwrap();
         let mut to = tempfile::tempfile().unwrap();
         codec::write_encoded(&decoded, known.recoded, &mut to).unwrap();
@@ -275,26 +283,30 @@ fn files_are_those_of_the_cpu() {
         noise: 0,
     });
     let weak = Operation { strength: Strength::thousandths(400).unwrap(), ..Operation::new(Method::Global) };
-    let hue = |method| Operation { colour: Colour::Hue, ..Operation::new(method) };
+    let coloured = |colour, method| Operation { colour, ..Operation::new(method) };
+    let stretch = Method::Stretch(Stretch { low: 5000, high: 20_000 });
     let mut lane = CoderLane::new(&device.engine).unwrap();
     for (operation, jpeg_quality) in [
         (Operation::new(Method::Global), JpegQuality::Keep),
         (Operation::new(clahe), JpegQuality::Value(75)),
         (weak, JpegQuality::Value(100)),
         (Operation::new(clahe), JpegQuality::Keep),
-        (hue(Method::Global), JpegQuality::Keep),
-        (hue(clahe), JpegQuality::Value(80)),
+        (coloured(Colour::Hue, Method::Global), JpegQuality::Keep),
+        (coloured(Colour::Hue, clahe), JpegQuality::Value(80)),
         (Operation { colour: Colour::Hue, ..weak }, JpegQuality::Value(100)),
+        (coloured(Colour::PerChannel, Method::Global), JpegQuality::Keep),
+        (coloured(Colour::PerChannel, clahe), JpegQuality::Value(80)),
+        (coloured(Colour::Linked, stretch), JpegQuality::Keep),
+        (coloured(Colour::Lab, clahe), JpegQuality::Value(95)),
+        (Operation { colour: Colour::Lab, ..weak }, JpegQuality::Keep),
     ] {
-        let keeps_hue = operation.colour == Colour::Hue;
-        let target = Target { jpeg_quality, keeps_hue, ..Target::AS_STORED };
+        let target = target_for(&operation, jpeg_quality);
         let (mut both, mut left) = (0, 0);
         for some in jpegs().chunks(16) {
             let mut files = Vec::new();
             let mut expected = Vec::new();
             for (path, file) in some {
                 let Some((decoded, recoded)) = recoded_by_cpu(file, &operation, &target) else { continue };
-                // It is decoded to luma.
                 files.push((decoded, file.clone()));
                 expected.push((path, recoded));
             }

@@ -25,6 +25,8 @@ const RUN: u32 = 16;
 pub struct Transform {
     pub samples: Address,
     pub covered: Address,
+    pub rgb: Address,
+    pub chroma: Address,
     width: u32,
     height: u32,
     chroma_width: u32,
@@ -39,17 +41,75 @@ pub struct Transform {
     scale: [[u16; 64]; MAX_COMPONENTS],
 }
 
-const _: () = assert!(size_of::<Transform>() == 1592, "as the kernels say");
+const _: () = assert!(size_of::<Transform>() == 1608, "as the kernels say");
+
+/// The change of a picture's chroma.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recolouring {
+    /// None: the coefficients stay.
+    Nothing,
+    /// Chroma follows luma, so that the hue stays.
+    Hue(Cover),
+    /// The picture is equalized as RGB.
+    Rgb(Cover),
+}
+
+impl Recolouring {
+    const fn cover(self) -> Option<Cover> {
+        match self {
+            Self::Nothing => None,
+            Self::Hue(cover) | Self::Rgb(cover) => Some(cover),
+        }
+    }
+}
+
+/// The luma that a sample of chroma covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cover {
+    pub across: u32,
+    pub down: u32,
+}
+
+/// The bytes of a picture's memory for its samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SampleBytes {
+    pub samples: u64,
+    pub covered: u64,
+    pub rgb: u64,
+    pub chroma: u64,
+}
+
+impl SampleBytes {
+    pub const fn sum(self) -> u64 {
+        self.samples + self.covered + self.rgb + self.chroma
+    }
+
+    /// Returns the bytes for a picture of this size.
+    pub fn new((width, height): (u32, u32), recolouring: Recolouring) -> Self {
+        let samples = u64::from(width) * u64::from(height);
+        let Some(Cover { across, down }) = recolouring.cover() else {
+            return Self { samples, ..Self::default() };
+        };
+        let (columns, rows) = (u64::from(width.div_ceil(across)), u64::from(height.div_ceil(down)));
+        match recolouring {
+            // Two sums of 16 bits for each sample.
+            Recolouring::Hue(_) => Self { samples, covered: 4 * columns * rows, ..Self::default() },
+            _ => {
+                let chroma = 2 * columns.next_multiple_of(8) * rows;
+                Self { samples, rgb: 3 * samples, chroma, ..Self::default() }
+            }
+        }
+    }
+}
 
 impl Transform {
-    /// Describes the transforms of a picture of at most three components, whose chroma follows luma
-    /// if each sample covers so much of it, across and down.
+    /// Describes the transforms of a picture of at most three components.
     ///
     /// It still lacks places for its samples.
-    pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput, covers: Option<(u32, u32)>) -> Self {
+    pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput, recolouring: Recolouring) -> Self {
         let (width, height) = picture.size;
         let mut transform = Self { width, height, ..Self::zeroed() };
-        if let Some((across, down)) = covers {
+        if let Some(Cover { across, down }) = recolouring.cover() {
             (transform.across, transform.down) = (across, down);
             (transform.chroma_width, transform.chroma_height) =
                 (width.div_ceil(across), height.div_ceil(down));
@@ -65,14 +125,20 @@ impl Transform {
         transform
     }
 
-    /// Returns the number of samples.
-    pub const fn samples(&self) -> u64 {
-        self.width as u64 * self.height as u64
+    /// Returns the samples of one component of chroma, in rows of whole blocks, if it changes; 0
+    /// otherwise.
+    const fn chroma_samples(&self) -> u64 {
+        self.chroma_width.next_multiple_of(8) as u64 * self.chroma_height as u64
     }
 
-    /// Returns the number of samples of one component of chroma, if it follows luma; 0 otherwise.
-    pub const fn following(&self) -> u64 {
-        self.chroma_width as u64 * self.chroma_height as u64
+    /// Returns whether its chroma follows luma.
+    const fn keeps_hue(&self) -> bool {
+        self.covered != 0
+    }
+
+    /// Returns whether it is equalized as RGB.
+    const fn is_rgb(&self) -> bool {
+        self.rgb != 0
     }
 }
 
@@ -148,56 +214,100 @@ impl JpegBatch<'_> {
         Launch { grid: (most as u32, self.pictures.len() as u32, 1), block: (threads, 1, 1), shared: 0 }
     }
 
+    /// Returns a launch of a thread for each sample of chroma that changes.
+    fn chroma(self) -> Launch {
+        let most = self.transforms.iter().map(Transform::chroma_samples).max().unwrap_or(0);
+        self.launch(TRANSFORMING, |_| most)
+    }
+
     /// Returns a launch of one block for each picture.
     fn adding(self) -> Launch {
         Launch { grid: (self.pictures.len() as u32, 1, 1), block: (ADDING, 1, 1), shared: 0 }
     }
+
+    fn any_keeps_hue(self) -> bool {
+        self.transforms.iter().any(Transform::keeps_hue)
+    }
+
+    fn any_is_rgb(self) -> bool {
+        self.transforms.iter().any(Transform::is_rgb)
+    }
 }
 
 impl Kernels {
-    /// Transforms the coefficients of the first components to samples.
+    /// Transforms the coefficients of the first components to samples, and of all components to RGB
+    /// where the picture is equalized so.
     ///
     /// # Safety
     /// Only this stream may use the pictures' places until it is done. They must be as large as the
     /// pictures require.
     pub unsafe fn jpeg_samples(&self, stream: &Stream, all: JpegBatch<'_>) -> Result<()> {
-        let launch = all.launch(TRANSFORMING, Picture::first_blocks);
-        let JpegBatch { pictures_at, transforms_at, .. } = all;
-        let (kernel, arguments) = (("jpeg_samples", ""), arguments![pictures_at, transforms_at]);
-        // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
-            self.loaded().launch(stream, &JPEG_TRANSFORM, kernel, launch, arguments)?;
-            self.jpeg_covered(stream, all, 0)
+            self.jpeg_blocks(stream, all, "jpeg_samples", all.launch(TRANSFORMING, Picture::first_blocks))?;
+            if all.any_keeps_hue() {
+                self.jpeg_covered(stream, all, 0)?;
+            }
+            if all.any_is_rgb() {
+                let mcus = all.launch(TRANSFORMING, Picture::mcus);
+                self.jpeg_blocks(stream, all, "jpeg_chroma_samples", mcus)?;
+                self.jpeg_pixels(stream, all, "jpeg_rgb")?;
+            }
         }
+        Ok(())
     }
 
-    /// Adds up the luma that chroma covers, if any follows it: before it is equalized, or `after`.
+    /// Launches a kernel that transforms blocks.
+    ///
+    /// # Safety
+    /// As [`Kernels::jpeg_samples`].
+    unsafe fn jpeg_blocks(
+        &self,
+        stream: &Stream,
+        all: JpegBatch<'_>,
+        name: &'static str,
+        launch: Launch,
+    ) -> Result<()> {
+        let JpegBatch { pictures_at, transforms_at, .. } = all;
+        let arguments = arguments![pictures_at, transforms_at];
+        // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
+        unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, (name, ""), launch, arguments) }
+    }
+
+    /// Launches a kernel that converts between samples and RGB.
+    ///
+    /// # Safety
+    /// As [`Kernels::jpeg_samples`].
+    unsafe fn jpeg_pixels(&self, stream: &Stream, all: JpegBatch<'_>, name: &'static str) -> Result<()> {
+        let transforms_at = all.transforms_at;
+        let arguments = arguments![transforms_at];
+        // SAFETY: the argument matches the parameter; the rest is guaranteed by the caller.
+        unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, (name, ""), all.chroma(), arguments) }
+    }
+
+    /// Adds up the luma that chroma covers, where it follows luma: before it is equalized, or
+    /// `after`.
     ///
     /// # Safety
     /// As [`Kernels::jpeg_samples`].
     unsafe fn jpeg_covered(&self, stream: &Stream, all: JpegBatch<'_>, after: u32) -> Result<()> {
-        let most = all.transforms.iter().map(Transform::following).max().unwrap_or(0);
-        if most == 0 {
-            return Ok(());
-        }
-        let launch = all.launch(TRANSFORMING, |_| most);
         let transforms_at = all.transforms_at;
         let (kernel, arguments) = (("jpeg_covered", ""), arguments![transforms_at, after]);
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
-        unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, kernel, launch, arguments) }
+        unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, kernel, all.chroma(), arguments) }
     }
 
-    /// Transforms samples to coefficients, recolours or requantizes others, and counts symbols in a
-    /// sample.
+    /// Transforms samples and RGB to coefficients, recolours or requantizes others, and counts
+    /// symbols in a sample.
     ///
     /// The counts must be zero before.
     ///
     /// # Safety
     /// As [`Kernels::jpeg_samples`].
     pub unsafe fn jpeg_quantized(&self, stream: &Stream, all: JpegBatch<'_>) -> Result<()> {
-        let JpegBatch { pictures_at, transforms_at, codings_at, .. } = all;
         let luma = all.launch(TRANSFORMING, Picture::first_blocks);
         let others = all.launch(TRANSFORMING, |picture| picture.blocks() - picture.first_blocks());
+        let mcus = all.launch(TRANSFORMING, Picture::mcus);
         let rows = all
             .pictures
             .iter()
@@ -207,16 +317,17 @@ impl Kernels {
         let sampled = Launch { grid, block: (CODING, 1, 1), shared: 0 };
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
         unsafe {
-            let transform = |name, launch| {
-                let arguments = arguments![pictures_at, transforms_at];
-                self.loaded().launch(stream, &JPEG_TRANSFORM, (name, ""), launch, arguments)
-            };
-            transform("jpeg_quantized", luma)?;
-            transform("jpeg_requantized", others)?;
-            if all.transforms.iter().any(|transform| transform.following() > 0) {
-                self.jpeg_covered(stream, all, 1)?;
-                transform("jpeg_recoloured", all.launch(TRANSFORMING, Picture::mcus))?;
+            if all.any_is_rgb() {
+                self.jpeg_pixels(stream, all, "jpeg_ycbcr")?;
+                self.jpeg_blocks(stream, all, "jpeg_chroma_quantized", mcus)?;
             }
+            self.jpeg_blocks(stream, all, "jpeg_quantized", luma)?;
+            self.jpeg_blocks(stream, all, "jpeg_requantized", others)?;
+            if all.any_keeps_hue() {
+                self.jpeg_covered(stream, all, 1)?;
+                self.jpeg_blocks(stream, all, "jpeg_recoloured", mcus)?;
+            }
+            let JpegBatch { pictures_at, codings_at, .. } = all;
             let arguments = arguments![pictures_at, codings_at];
             self.loaded().launch(stream, &JPEG_ENCODE, ("jpeg_symbols", ""), sampled, arguments)
         }

@@ -47,7 +47,7 @@ fn jpeg(
 }
 
 fn describe(jpeg: &[u8]) -> Option<CompressedJpeg> {
-    let described = Header::read(jpeg)?.describe(jpeg.len(), JpegQuality::Keep);
+    let described = Header::read(jpeg)?.describe(jpeg.len(), Pixel::Gray, JpegQuality::Keep);
     assert_eq!(described.is_some(), has_scan(jpeg, JpegQuality::Keep));
     described
 }
@@ -84,7 +84,7 @@ fn what_no_gpu_writes_back_as_it_was_is_left_to_the_processor() {
     assert!(with(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [300; 64]])).is_none(), "16 bits");
     assert!(with(&|frame| frame.tables = Tables::Own(&[[3; 64], [5; 64], [6; 64]])).is_some());
     let odd = jpeg(size, &[(2, 2), (2, 1), (1, 1)], |_| (), &[]);
-    assert_eq!(Header::read(&odd).unwrap().describe(99, JpegQuality::Keep), None);
+    assert_eq!(Header::read(&odd).unwrap().describe(99, Pixel::Gray, JpegQuality::Keep), None);
     assert!(with(&|frame| frame.restart_interval = 3).is_some());
     let file = jpeg(size, colour, |frame| frame.restart_interval = 3, &[]);
     let stated_twice = |again: [u8; 6]| {
@@ -194,7 +194,10 @@ fn quantization_that_no_decoder_takes_is_the_processors() {
     let [luma, blue, red] = [0, 1, 2].map(|part| frame + 10 + 3 * part + 2);
     assert!(describe(&with(&[])).is_some());
     assert_eq!(describe(&with(&[(luma, 0x84)])), None, "no such table");
-    assert_eq!(Header::read(&with(&[(tables + 5, 0)])).unwrap().describe(99, JpegQuality::Keep), None);
+    assert_eq!(
+        Header::read(&with(&[(tables + 5, 0)])).unwrap().describe(99, Pixel::Gray, JpegQuality::Keep),
+        None
+    );
     assert!(describe(&with(&[(luma, 1), (blue, 0), (red, 0)])).is_some(), "any numbers");
 }
 
@@ -203,7 +206,7 @@ fn a_gray_picture_with_factors_is_the_processors() {
     let mut file = jpeg((16, 16), SAMPLINGS[0], |_| (), &[]);
     let frame = position(&file, SOF0);
     file[frame + 11] = 0x22;
-    assert_eq!(Header::read(&file).unwrap().describe(99, JpegQuality::Keep), None);
+    assert_eq!(Header::read(&file).unwrap().describe(99, Pixel::Gray, JpegQuality::Keep), None);
 }
 
 /// Returns the offset of a marker.
