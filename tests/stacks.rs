@@ -193,7 +193,7 @@ pub(crate) fn pages_of(path: &Path) -> Vec<Vec<u16>> {
     let Some(pages) = first.take_pages() else { return vec![decoded(first)] };
     let page = |index| {
         let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
-        let page = (&pages, index);
+        let page = pages.page(index);
         decoded(codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap())
     };
     (0..pages.len()).map(page).collect()

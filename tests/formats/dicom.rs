@@ -346,7 +346,7 @@ fn frames(path: &Path, change: impl Fn(&mut [u8], &Decoded)) -> Vec<(Decoded, Ve
     let pages = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap().take_pages().unwrap();
     let frame = |index| {
         let mut file = std::fs::File::open(path).unwrap();
-        let page = (&pages, index);
+        let page = pages.page(index);
         let opened =
             codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap();
         let mut slot = vec![0; opened.slot_bytes()];

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use codec::{Budget, Cores, Format, PngLevel, Target};
+use codec::{Budget, Cores, Format, PageOutput, PngLevel, Target};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
@@ -352,12 +352,15 @@ fn written_of_bands(path: &Path, target: &Target, most: u64, shuffled: impl Fn(&
     for index in order {
         let (mut file, mut buffer) = open();
         let opened =
-            codec::open_page(&mut budget, &mut file, &mut buffer, &LIMITS, target, (&pages, index)).unwrap();
+            codec::open_page(&mut budget, &mut file, &mut buffer, &LIMITS, target, pages.page(index))
+                .unwrap();
         let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
         let slot = bytemuck::cast_slice_mut(&mut slot);
         let decoded = opened.decode(slot, &mut [], &Cores::none()).unwrap();
         assert!(written.is_none(), "it was not complete");
-        written = writer.write(index, &decoded, slot, target, &Cores::none(), (&out, &spill)).unwrap();
+        let none = Cores::none();
+        let to = PageOutput { target, help: (&none).into(), out: (&out).into(), spill: &spill };
+        written = writer.write(index, &decoded, slot, to).unwrap();
     }
     let mut bytes = Vec::new();
     out.rewind().unwrap();

@@ -89,8 +89,9 @@ pub use metadata::multiscales::{
 };
 pub use metadata::pam::pam_of_new_pixels;
 pub use metadata::{Georeference, Metadata, Resolution};
-pub use opened::pages::{PageWriter, Pages};
+pub use opened::pages::{PageRef, PageWriter, Pages};
 pub use opened::{Opened, has_several, open, open_image, open_page, open_within, slice_of};
+pub use parts::pages::PageOutput;
 pub use parts::slice::{OrderedBy, Slice, SliceOrder};
 pub use parts::volumes::{NoVolumes, SliceOf, Volumes};
 pub use picture::decoded::{Decoded, WorkspaceNeeds};

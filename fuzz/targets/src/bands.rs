@@ -2,7 +2,7 @@
 
 use std::io::Seek;
 
-use codec::{Budget, Cores, Format, Pages, Target};
+use codec::{Budget, Cores, Format, PageRef, Target};
 
 use super::reading::{LIMITS, file_of, read};
 
@@ -31,7 +31,7 @@ pub(crate) fn check(data: &[u8], target: &Target) {
     let opened = codec::open_within(&mut Cut, &mut file, &mut buffer, &LIMITS, &target);
     let Some(pages) = opened.ok().and_then(|mut opened| opened.take_pages()) else { return };
     let order = (0..pages.len()).rev().take(1).chain(0..pages.len() - 1);
-    let mut bands: Vec<_> = order.map(|index| (index, band(data, &target, (&pages, index)))).collect();
+    let mut bands: Vec<_> = order.map(|index| (index, band(data, &target, pages.page(index)))).collect();
     bands.sort_by_key(|(index, _)| *index);
     let bands: Option<Vec<u8>> =
         bands.into_iter().map(|(_, band)| band).collect::<Option<Vec<_>>>().map(|bands| bands.concat());
@@ -46,7 +46,7 @@ pub(crate) fn check(data: &[u8], target: &Target) {
 }
 
 /// Returns the pixels of a band, if it can be read.
-fn band(data: &[u8], target: &Target, page: (&Pages, usize)) -> Option<Vec<u8>> {
+fn band(data: &[u8], target: &Target, page: PageRef<'_>) -> Option<Vec<u8>> {
     let (mut file, mut buffer) = (file_of(data), Vec::new());
     file.rewind().expect("a file can be rewound");
     let opened = codec::open_page(&mut Cut, &mut file, &mut buffer, &LIMITS, target, page).ok()?;

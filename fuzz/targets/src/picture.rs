@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::io::{Read, Seek};
 
-use codec::{BaselinePicture, CodecError, Cores, Decoded, Format, Pages, Range, Target, Unbounded};
+use codec::{
+    BaselinePicture, CodecError, Cores, Decoded, Format, PageOutput, PageRef, Pages, Range, Target, Unbounded,
+};
 use equalize::colour::Gray;
 use equalize::{Depth, Layout};
 
@@ -108,7 +110,7 @@ fn pages(data: &[u8], target: &Target) {
     let mut read = Vec::new();
     for index in 0..pages.len() {
         let mut slot = Vec::new();
-        let Ok((decoded, bytes)) = read_page(data, target, (&pages, index), &mut slot) else { return };
+        let Ok((decoded, bytes)) = read_page(data, target, pages.page(index), &mut slot) else { return };
         writer.announce(bytes);
         read.push((decoded, slot));
     }
@@ -118,7 +120,9 @@ fn pages(data: &[u8], target: &Target) {
     let mut bytes = None;
     // The last page first: most have to wait for their turn.
     for (index, (decoded, slot)) in read.iter_mut().enumerate().rev() {
-        let written = writer.write(index, decoded, slot, target, &Cores::none(), (&out, &spill));
+        let none = Cores::none();
+        let to = PageOutput { target, help: (&none).into(), out: (&out).into(), spill: &spill };
+        let written = writer.write(index, decoded, slot, to);
         bytes = written.expect("what was read can be written");
     }
     assert!(
@@ -133,7 +137,7 @@ fn pages(data: &[u8], target: &Target) {
     for (index, ((decoded, _), before)) in read.iter().zip(&before).enumerate() {
         let mut slot = Vec::new();
         let (page, _) =
-            read_page(&content, target, (&again, index), &mut slot).expect("what was written can be read");
+            read_page(&content, target, again.page(index), &mut slot).expect("what was written can be read");
         assert_eq!(page.layout, decoded.layout, "the layout stays");
         let has_other_range = decoded.is_mapped() && target.gray.is_some() && target.range.is_none();
         assert!(
@@ -165,7 +169,7 @@ fn pages_of(data: &[u8], target: &Target) -> Option<Pages> {
 fn read_page(
     data: &[u8],
     target: &Target,
-    page: (&Pages, usize),
+    page: PageRef<'_>,
     slot: &mut Vec<u8>,
 ) -> Result<(Decoded, Option<u64>), CodecError> {
     let (mut file, mut buffer) = (file_of(data), Vec::new());

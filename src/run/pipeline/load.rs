@@ -28,7 +28,9 @@ use crate::slot::schedule::{Attempts, Request};
 use crate::slot::{Held, ParkedId, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Medium, Opened, Pages, Target};
+use codec::{
+    self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Medium, Opened, PageRef, Pages, Target,
+};
 use equalize::{Layout, Method, Operation};
 use lanes::Order;
 use needs::EmptySlots;
@@ -104,7 +106,7 @@ fn open_picture<'a>(
     buffer: &'a mut Vec<u8>,
     limits: &Limits,
     target: &Target,
-    page: Option<(&Pages, usize)>,
+    page: Option<PageRef<'_>>,
 ) -> Result<Opened<'a>, CodecError> {
     match (medium, page) {
         (Medium::Image(store), page) => codec::open_image(held, store, limits, target, page),
@@ -220,7 +222,7 @@ impl Loader<'_> {
             let opened = open_picture(held, &mut medium, buffer, limits, target, None);
             let mut opened = opened.map_err(|why| self.with_memory(why))?;
             let pages = opened.take_pages();
-            let opened = self.masked(opened, job, pages.as_ref().map(|pages| (pages, 0)), held)?;
+            let opened = self.masked(opened, job, pages.as_ref().map(|pages| pages.page(0)), held)?;
             self.check_pages(&opened, pages.as_ref(), job.slice.as_ref())?;
             let divided = self.divided_by(pages.as_ref(), job);
             let order = self.run.order_of(self.settings, &Pass::Only, divided);
@@ -292,7 +294,7 @@ impl Loader<'_> {
             let has_holes = matches!(&medium, Medium::File(file) if has_holes(file));
             Ok::<_, PictureError>((medium, InputFile { bytes, has_holes }))
         })?;
-        let page = work.page.as_ref().map(|Page { stack, index }| (&stack.pages, *index));
+        let page = work.page.as_ref().map(|Page { stack, index }| stack.pages.page(*index));
         let is_found = !matches!(work.pass, Pass::FindLevels(_));
         let target = work.page.as_ref().filter(|_| is_found).map(|page| page.target(&self.settings.target));
         let target = target.as_ref().unwrap_or(&self.settings.target);
@@ -325,7 +327,7 @@ impl Loader<'_> {
             self.run.pass_over_counting(work);
             stack.expect(work.pass.passes());
         }
-        let place = work.page.as_ref().map(|page| (&page.stack.pages, page.index));
+        let place = work.page.as_ref().map(|page| page.stack.pages.page(page.index));
         let opened = self.masked(opened, &work.job, place, held)?;
         if work.page.is_none() && matches!(work.pass, Pass::Count) && together::is_alone(&work.job) {
             // It is the only one of its group.
@@ -349,7 +351,7 @@ impl Loader<'_> {
         &self,
         opened: Opened<'o>,
         job: &Job,
-        page: Option<(&Pages, usize)>,
+        page: Option<PageRef<'_>>,
         held: &mut Held,
     ) -> Result<Opened<'o>, PictureError> {
         let Settings { inputs, limits, .. } = self.run.settings;

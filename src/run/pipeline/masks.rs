@@ -9,7 +9,7 @@ use crate::error::PictureError;
 use crate::fs::input;
 use crate::picture::mask::{MaskError, Masks};
 use crate::slot::Held;
-use codec::{CodecError, Cores, Limits, Mask, Opened, Pages, PngLevel, Target};
+use codec::{CodecError, Cores, Limits, Mask, Opened, PageRef, Pages, PngLevel, Target};
 
 /// Masks are decoded as gray.
 const GRAY: Target = Target { png_level: PngLevel::Fast, gray: Some(Gray::Luma), ..Target::AS_STORED };
@@ -27,12 +27,12 @@ pub(super) struct Covered {
 
 impl Covered {
     /// Returns the part that an opened picture is, which may be one of these pages or bands.
-    pub(super) fn of(opened: &Opened<'_>, page: Option<(&Pages, usize)>) -> Self {
+    pub(super) fn of(opened: &Opened<'_>, page: Option<PageRef<'_>>) -> Self {
         let layout = opened.layout();
         let rows = layout.height / opened.frames() as u32;
-        let height = page.and_then(|(pages, _)| pages.height_of_bands());
+        let height = page.and_then(|page| page.pages.height_of_bands());
         let (page, first_row) = match page {
-            Some((pages, index)) => (pages.picture_of(index), pages.first_row(index)),
+            Some(PageRef { pages, index }) => (pages.picture_of(index), pages.first_row(index)),
             None => (0, 0),
         };
         Self { page, size: (layout.width, height.unwrap_or(rows)), first_row, rows }
@@ -141,7 +141,7 @@ impl Reading<'_> {
     /// Reads a page or band.
     fn page(&mut self, pages: &Pages, index: usize, limits: &Limits) -> Result<Mask, PictureError> {
         let (mut file, mut buffer) = (self.open()?, Vec::new());
-        let opened = codec::open_page(self.held, &mut file, &mut buffer, limits, &GRAY, (pages, index));
+        let opened = codec::open_page(self.held, &mut file, &mut buffer, limits, &GRAY, pages.page(index));
         let opened = opened.map_err(|error| self.of_codec(error))?;
         self.decode(opened)
     }

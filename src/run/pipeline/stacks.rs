@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::device::task::{Page, Picture, Processed, Stack, StackId};
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
-use codec::{Help, Medium};
+use codec::{Help, Medium, PageOutput};
 
 /// The result of an outlet for a picture or page.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl<'a> StackOutputs<'a> {
         let Picture { decoded, work, .. } = &mut **picture;
         let target = &work.job.settings.target;
         decoded.reduce_depth(slot.bytes_mut(), target);
-        let files = (&output.medium, &output.spill);
+        let to = PageOutput { target, help, out: (&output.medium).into(), spill: &output.spill };
         output.state().writing += 1;
-        let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, help, files);
+        let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), to);
         let mut state = output.state();
         state.writing -= 1;
         state.has_failed |= written.is_err();

@@ -134,7 +134,7 @@ fn a_palette_for_display_is_one_on_every_page_of_imagejs_file_and_of_channels() 
         let pages = opened.take_pages().unwrap();
         drop(opened);
         from.rewind().unwrap();
-        let page = (&pages, 1);
+        let page = pages.page(1);
         let second =
             codec::open_page(&mut Unbounded, &mut from, &mut buffer, &LIMITS, &TARGET, page).unwrap();
         assert_eq!(second.layout().pixel, pixel);

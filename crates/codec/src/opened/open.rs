@@ -13,7 +13,7 @@ use crate::formats::{foreign, open_folder};
 use crate::io::budget::{Budget, Unbounded};
 use crate::io::image_store::{ImageStore, MediumRef};
 use crate::io::input;
-use crate::opened::pages::Pages;
+use crate::opened::pages::{PageRef, Pages};
 use crate::parts::opening::{Found, Header, Opening};
 use crate::picture::guard::guard;
 use equalize::colour::Gray;
@@ -79,10 +79,10 @@ pub fn has_several(file: &mut File, limits: &Limits) -> bool {
     })
 }
 
-/// Opens the page `index`, from 0, of a file with these pages.
+/// Opens a page of a file.
 ///
-/// They are those that [`Opened::take_pages`] returned when the file was opened. Everything else is
-/// as for [`open_within`].
+/// Its pages are those that [`Opened::take_pages`] returned when the file was opened. Everything
+/// else is as for [`open_within`].
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
@@ -92,9 +92,9 @@ pub fn open_page<'a>(
     buffer: &'a mut Vec<u8>,
     limits: &Limits,
     target: &Target,
-    (pages, index): (&Pages, usize),
+    page: PageRef<'_>,
 ) -> Result<Opened<'a>, CodecError> {
-    open_one(budget, file, buffer, limits, target, Some((pages, index)))
+    open_one(budget, file, buffer, limits, target, Some(page))
 }
 
 /// Opens an image that is not a file, or one of its pages, as [`open_within`] and [`open_page`] do.
@@ -106,7 +106,7 @@ pub fn open_image(
     store: &Arc<dyn ImageStore>,
     limits: &Limits,
     target: &Target,
-    page: Option<(&Pages, usize)>,
+    page: Option<PageRef<'_>>,
 ) -> Result<Opened<'static>, CodecError> {
     open_tree(budget, MediumRef::Image(store), limits, target, page)
 }
@@ -117,15 +117,15 @@ fn open_tree(
     medium: MediumRef<'_>,
     limits: &Limits,
     target: &Target,
-    page: Option<(&Pages, usize)>,
+    page: Option<PageRef<'_>>,
 ) -> Result<Opened<'static>, CodecError> {
-    let place = page.map(|(pages, index)| pages.place(index));
+    let place = page.map(|page| page.place());
     let header = guard(
         Format::Zarr,
         |reason| CodecError::malformed(Format::Zarr, reason),
         || open_folder(medium, limits, budget, target, place),
     )?;
-    header.accepted(Format::Zarr, 0, limits, target, page.map(|(pages, _)| pages))
+    header.accepted(Format::Zarr, 0, limits, target, page.map(|page| page.pages))
 }
 
 fn open_one<'a>(
@@ -134,20 +134,20 @@ fn open_one<'a>(
     buffer: &'a mut Vec<u8>,
     limits: &Limits,
     target: &Target,
-    page: Option<(&Pages, usize)>,
+    page: Option<PageRef<'_>>,
 ) -> Result<Opened<'a>, CodecError> {
     if file.metadata()?.is_dir() {
         return open_tree(budget, MediumRef::File(file), limits, target, page);
     }
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
-    let place = page.map(|(pages, index)| pages.place(index));
+    let place = page.map(|page| page.place());
     let header = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || read_header(format, Opening { file, buffer, limits, budget, target, place }),
     )?;
-    header.accepted(format, length, limits, target, page.map(|(pages, _)| pages))
+    header.accepted(format, length, limits, target, page.map(|page| page.pages))
 }
 
 impl<'a> Header<'a> {

@@ -154,8 +154,24 @@ impl Pages {
         self.source.channel(index)
     }
 
-    pub(crate) fn place(&self, index: usize) -> Place {
-        self.source.place_of(index)
+    /// Returns the page `index`, from 0, for [`open_page`](crate::open_page).
+    pub fn page(&self, index: usize) -> PageRef<'_> {
+        PageRef { pages: self, index }
+    }
+}
+
+/// One of the pages of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct PageRef<'p> {
+    /// The pages of the file.
+    pub pages: &'p Pages,
+    /// Its number among them, from 0.
+    pub index: usize,
+}
+
+impl PageRef<'_> {
+    pub(crate) fn place(&self) -> Place {
+        self.pages.source.place_of(self.index)
     }
 }
 
@@ -186,27 +202,21 @@ impl PageWriter {
         self.sink.kept(index, out)
     }
 
-    /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`.
+    /// Encodes page `index`, which has been announced and is in the slot, and writes it.
     ///
-    /// It goes to `spill` until the pages before it are written. Both are files of this writer
-    /// alone, empty at first; for an image that is a folder, `out` is a folder that is empty or
-    /// holds pages that were [kept](Self::kept), or another store. Returns the bytes of the file,
-    /// or of the output written to the image, once all pages are in it. The encoder works in the
-    /// slot, and its contents are lost. Idle cores may `help`, or cores and a device for streams.
+    /// Returns the bytes of the file, or of the output written to the image, once all pages are in
+    /// it. The encoder works in the slot, and its contents are lost.
     ///
     /// # Errors
     /// As for [`encode`](crate::encode).
-    pub fn write<'h, 'm>(
+    pub fn write(
         &self,
         index: usize,
         decoded: &Decoded,
         slot: &mut [u8],
-        target: &Target,
-        help: impl Into<Help<'h>>,
-        (out, spill): (impl Into<MediumRef<'m>>, &File),
+        to: PageOutput<'_>,
     ) -> Result<Option<u64>, CodecError> {
-        let (format, help) = (target.format_for(decoded.format), help.into());
-        let to = PageOutput { target, help, out: out.into(), spill };
+        let format = to.target.format_for(decoded.format);
         format.check(&decoded.layout)?;
         guard(
             format,

@@ -91,12 +91,16 @@ pub(crate) trait PageSink: Debug + Send + Sync {
 
 /// The output of a page, with the settings of its encoder.
 #[derive(Clone, Copy)]
-pub(crate) struct PageOutput<'o> {
-    pub(crate) target: &'o Target,
-    pub(crate) help: Help<'o>,
-    pub(crate) out: MediumRef<'o>,
-    /// The place of pages until those before them are written.
-    pub(crate) spill: &'o File,
+pub struct PageOutput<'o> {
+    /// The format and its settings.
+    pub target: &'o Target,
+    /// Idle cores, and a device for streams.
+    pub help: Help<'o>,
+    /// The output, which this writer alone writes to: a file, empty at first, or an image that is
+    /// empty or holds pages that were [kept](crate::PageWriter::kept).
+    pub out: MediumRef<'o>,
+    /// A file for pages until those before them are written, empty at first.
+    pub spill: &'o File,
 }
 
 impl<'o> PageOutput<'o> {

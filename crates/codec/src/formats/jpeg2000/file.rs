@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
         }
         let is_direct = is_direct(bytes, start);
         if block_coder(&bytes[start..]) == BlockCoder::HighThroughput {
-            return Self::high_throughput(bytes, (start, size), is_direct);
+            return Self::high_throughput(bytes, start, size, is_direct);
         }
         let image = Image::new(bytes, &SETTINGS).map_err(malformed)?;
         let (channels, icc) = match image.color_space() {
@@ -145,17 +145,17 @@ impl<'a> Source<'a> {
     /// Describes a codestream that only a device decodes.
     fn high_throughput(
         bytes: &'a [u8],
-        codestream: (usize, Size),
+        start: usize,
+        size: Size,
         is_direct: bool,
     ) -> Result<Self, CodecError> {
-        let size = &codestream.1;
         let pixel = match size.components {
             1 if is_direct => Pixel::Gray,
             3 if is_direct => Pixel::Rgb,
             _ => return Err(only_on_gpu()),
         };
-        let (layout, stated) = (layout(size, pixel), Some(Stated::spread(size.bits)));
-        let (icc, georeference) = (profile(bytes), georeference::read(bytes));
+        let (layout, stated) = (layout(&size, pixel), Some(Stated::spread(size.bits)));
+        let (icc, georeference, codestream) = (profile(bytes), georeference::read(bytes), (start, size));
         Ok(Self { bytes, layout, stated, icc, georeference, decoder_bytes: 0, codestream, is_direct })
     }
 

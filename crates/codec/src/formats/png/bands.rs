@@ -24,7 +24,7 @@ use crate::picture::decode::Describe;
 use crate::{CodecError, Format, LevelCount, Limits};
 use equalize::{Depth, Layout, Pixel};
 
-use read::{Place, Rereading};
+use read::{ChunkData, Place, Rereading};
 pub(crate) use write::Writer;
 
 /// Returns the least rows of each band but the last.
@@ -100,7 +100,7 @@ fn find(
     let is_within = limits.check(&layout, layout.bytes(), || None).is_ok();
     let form = if is_within { Some(source.checked_form()?) } else { None };
     let form = form.filter(|_| !stored.is_direct).map(Box::new);
-    let first_data = (places.data + 8, places.size);
+    let first_data = ChunkData { at: places.data + 8, bytes: places.size };
     Ok(Some(Bands::new(rows, Rereading::new(outline, first_data, rows, stored, form))))
 }
 

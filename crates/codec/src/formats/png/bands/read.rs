@@ -112,13 +112,19 @@ impl Decode for Band<'_> {
     }
 }
 
+/// The content of the first chunk of image data in a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkData {
+    pub(super) at: u64,
+    pub(super) bytes: u32,
+}
+
 /// A picture that is decoded in bands, perhaps more than once.
 #[derive(Debug)]
 pub(super) struct Rereading {
     /// A file like its own without image data.
     outline: Vec<u8>,
-    /// The offset of the content of its first chunk of image data, and the length of that.
-    data: (u64, u32),
+    data: ChunkData,
     bands: BandRows,
     stored: Stored,
     /// The stored form of pixels, if they have to be expanded.
@@ -130,7 +136,7 @@ pub(super) struct Rereading {
 impl Rereading {
     pub(super) fn new(
         outline: Vec<u8>,
-        data: (u64, u32),
+        data: ChunkData,
         bands: BandRows,
         stored: Stored,
         form: Option<Box<Info<'static>>>,
@@ -146,7 +152,7 @@ impl Rereading {
         let mut positions = self.lock();
         let (mut at, mut position) = match positions.range(..=index).next_back() {
             Some((&at, position)) => (at, position.clone()),
-            None => (0, Position::first(self.data.0, self.data.1, self.stored.row)),
+            None => (0, Position::first(self.data.at, self.data.bytes, self.stored.row)),
         };
         while at < index {
             self.pass_over(&mut position, file, at)?;

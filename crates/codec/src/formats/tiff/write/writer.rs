@@ -289,7 +289,7 @@ impl PageSink for Writer {
         let mut at = start;
         samples.write_plain(help.cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
         let (page, channel) = (index / interleaved, index % interleaved);
-        let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
+        let Some(starts) = self.lock().add_channel(page, channel, start, interleaved) else {
             return Ok(None);
         };
         let whole = samples.interleaved(Interleaved { spill, starts: &starts });
@@ -306,9 +306,9 @@ impl State {
     /// Adds the offset of a page's channel in the spill.
     ///
     /// Returns the offsets of all of them once there are `count`.
-    fn add_channel(&mut self, page: usize, channel: (usize, u64), count: usize) -> Option<Vec<u64>> {
+    fn add_channel(&mut self, page: usize, channel: usize, start: u64, count: usize) -> Option<Vec<u64>> {
         let waiting = self.waiting.entry(page).or_default();
-        waiting.push(channel);
+        waiting.push((channel, start));
         if waiting.len() < count {
             return None;
         }
