@@ -15,6 +15,7 @@ mod load;
 mod masks;
 mod niceness;
 mod outlet;
+mod passes;
 mod queue;
 mod second_pass;
 mod stacks;
@@ -149,9 +150,9 @@ impl<'a> Run<'a> {
             let (equalized, finished) = crossbeam_channel::unbounded();
             self.start_encoders(scope, &finished)?;
             let (intake, decoders) = self.start_decoders(scope, &equalized)?;
-            batches
-                .take_while(|_| !self.stop.asked())
-                .for_each(|batch| intake.give(batch, |job| self.first_pass(&job.settings)));
+            batches.take_while(|_| !self.stop.asked()).for_each(|batch| {
+                intake.give(batch, |job| self.basis(&job.settings).first_pass(self.purpose));
+            });
             if self.stop.asked() {
                 self.abandon_groups();
             }

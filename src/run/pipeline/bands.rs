@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Run;
-use super::load::{is_adaptive, park};
+use super::load::park;
+use super::passes::is_adaptive;
 use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Stack, StackId, Tables};
 use crate::error::PictureError;
 use crate::picture::band_tiles::{BandTiles, Bands};

@@ -1,6 +1,7 @@
 //! Reasons to refuse a picture once its header is known, before it has a slot.
 
-use super::load::{Loader, is_adaptive};
+use super::load::Loader;
+use super::passes::is_adaptive;
 use crate::config::Together;
 use crate::error::Refusal;
 use crate::picture::boxes::{Divided, FileSlice};

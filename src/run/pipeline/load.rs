@@ -9,6 +9,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::masks::{Covered, mask_of};
+use super::passes::{BandFacts, PageFacts};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, Settings, Together};
 use crate::device::offload::DeviceCoder;
@@ -31,7 +32,7 @@ use crate::source::holes::has_holes;
 use codec::{
     self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Medium, Opened, PageRef, Pages, Target,
 };
-use equalize::{Layout, Method, Operation};
+use equalize::Layout;
 use lanes::Order;
 use needs::EmptySlots;
 use tracing::trace_span;
@@ -181,12 +182,11 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the first pass of a picture's bands, given the layout of one; `None` if one pass is
-    /// enough, or these are not bands.
-    fn first_pass_of_bands(&self, pages: &Pages, layout: &Layout) -> Option<Pass> {
-        let bands = Bands::of(pages).filter(|_| self.run.purpose == Purpose::Equalize)?;
-        let needs_look = band_tiles::needs_look(layout, bands, &self.settings.operation);
-        Some(if needs_look { Pass::Survey } else { Pass::Count })
+    /// Returns the facts about the bands of a picture, given the layout of one; `None` if these
+    /// pages are not bands.
+    fn band_facts(&self, pages: &Pages, layout: &Layout) -> Option<BandFacts> {
+        let bands = Bands::of(pages)?;
+        Some(BandFacts { need_survey: band_tiles::needs_look(layout, bands, &self.settings.operation) })
     }
 
     /// Returns the counts of the reference for a picture; empty if the order needs no reference.
@@ -229,8 +229,9 @@ impl Loader<'_> {
             let order = order.of_frames(opened.frames() as u32);
             let this = Self { order, divided, ..*self };
             this.check_order(&opened, job)?;
-            let pass = pages.as_ref().and_then(|pages| self.first_pass_of_bands(pages, &opened.layout()));
-            let order = pass.map_or(order, |pass| self.run.order_of(self.settings, &pass, divided));
+            let bands = pages.as_ref().and_then(|pages| self.band_facts(pages, &opened.layout()));
+            let order_of = |pass| self.run.order_of(self.settings, &pass, divided);
+            let order = bands.map_or(order, |bands| order_of(bands.first_pass()));
             let this = Self { order, ..this };
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             let admitted = self.run.machine.pool.admits(needed.saturating_add(held.bytes()));
@@ -310,16 +311,13 @@ impl Loader<'_> {
             if joins_channels {
                 let levels = opened.levels().of_several();
                 opened = opened.with_levels(levels);
-            } else if self.settings.together == Together::STACK && matches!(work.pass, Pass::Count) {
-                work.pass = Pass::Only;
             }
-            if let (Pass::Only, Some(pass)) = (&work.pass, self.first_pass_of_bands(&pages, &opened.layout()))
-            {
-                work.pass = pass;
-            }
-            if opened.looks_for_levels() {
-                work.pass = Pass::FindLevels(Box::new(work.pass.clone()));
-            }
+            let facts = PageFacts {
+                share_channels: joins_channels,
+                bands: self.band_facts(&pages, &opened.layout()),
+                look_for_levels: opened.looks_for_levels(),
+            };
+            work.pass = self.run.basis(self.settings).first_pass_of(self.run.purpose, facts);
             let page = Page::first(pages, self.settings.operation.method.has_boxes(), joins_channels);
             let stack = Arc::clone(&page.stack);
             page.notes(&work.job.input).into_iter().for_each(|note| self.run.events.note(note, true));
@@ -514,11 +512,6 @@ impl Loader<'_> {
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, Content::Pixels, decoded))
     }
-}
-
-/// Returns whether tables differ from place to place.
-pub(super) fn is_adaptive(operation: &Operation) -> bool {
-    matches!(operation.method, Method::Clahe(_))
 }
 
 /// Returns the object to divide into boxes that the file of a job belongs to, as far as is known.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::load::{is_adaptive, park};
-use super::{Purpose, Run};
+use super::Run;
+use super::load::park;
+use super::passes::{self, Basis, is_adaptive};
 use crate::config::{PictureSettings, Together};
 use crate::device::task::{Done, Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
@@ -12,43 +13,19 @@ use crate::picture::counts::Counts;
 use crate::picture::kind::kind_of;
 use crate::run::together::{self, Complete, PictureCounts};
 use crate::source::Job;
-use equalize::{Colour, Layout, Levels, Operation, count};
+use equalize::{Layout, Levels, Operation, count};
 use lanes::Order;
 
 impl Run<'_> {
-    /// Returns the first pass of pictures with these settings.
-    pub(super) fn first_pass(&self, settings: &PictureSettings) -> Pass {
-        match (self.purpose, &settings.luts, &settings.together) {
-            (Purpose::Count { .. }, ..) => Pass::Only,
-            (Purpose::Equalize, Some(luts), _) => Pass::Apply(Tables::Luts(Arc::clone(luts)), None),
-            (Purpose::Equalize, None, _) if settings.operation.method.has_boxes() => Pass::Count,
-            (Purpose::Equalize, None, &Together::PAGE) => Pass::Only,
-            (Purpose::Equalize, None, &Together::STACK) if self.settings.split_channels => Pass::Only,
-            (Purpose::Equalize, None, _) => Pass::Count,
-        }
+    /// Returns the basis of the tables of pictures with these settings.
+    pub(super) fn basis<'s>(&self, settings: &'s PictureSettings) -> Basis<'s> {
+        Basis::of(settings, self.settings.split_channels)
     }
 
     /// Returns the order for a picture with these settings, in this pass, or for an object that is
     /// divided into boxes.
     pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass, divided: Divided) -> Order {
-        let operation = settings.operation;
-        let are_bands = matches!(divided, Divided::Bands(_));
-        match (self.purpose, pass) {
-            (_, Pass::FindLevels(_)) => Order::Nothing,
-            (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
-            (Purpose::Equalize, _)
-                if operation.method.has_boxes() || are_bands && is_adaptive(&operation) =>
-            {
-                Order::Nothing
-            }
-            // Devices do not count the L of L*a*b*.
-            (Purpose::Equalize, Pass::Survey | Pass::Count) if operation.colour == Colour::Lab => {
-                Order::Nothing
-            }
-            (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
-            (Purpose::Equalize, Pass::Survey | Pass::Count) => Order::Count { equalize: None },
-            (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
-        }
+        passes::order(self.purpose, settings.operation, pass, divided)
     }
 
     /// Takes the counts that a device has made.

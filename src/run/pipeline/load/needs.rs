@@ -1,7 +1,8 @@
 //! The needs of a picture: its memory and its slots.
 
 use super::super::Purpose;
-use super::{Loader, is_adaptive};
+use super::super::passes::is_adaptive;
+use super::Loader;
 use crate::config::JpegChoice;
 use crate::device::task::Pass;
 use crate::error::{PictureError, Undivided};
