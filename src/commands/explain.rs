@@ -20,6 +20,7 @@ use crate::fs::paths::{self, Shown, absolute};
 use crate::ledger::{self, Ledger, LedgerError, Recorded};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
+use crate::source::sidecars;
 use crate::terminal_text::OneLine;
 
 /// Returns the answer to `histeqd explain`, and its exit code: whether histeqd made every output,
@@ -80,6 +81,8 @@ struct Explained {
     is_untouched: Option<bool>,
     /// The keys that decided how it looks.
     keys: Option<(Vec<OutputKey>, Source)>,
+    /// Whether it is a copy of a sidecar file, which is its input.
+    is_copy: bool,
     /// The file that it was made from.
     input: Option<PathBuf>,
     /// Why the ledger could not be used.
@@ -130,7 +133,9 @@ impl Explained {
     ) -> Self {
         let keys = recipe.and_then(|recipe| reported_keys(recipe.text()));
         let keys = keys.map(|keys| (keys, Source::Output));
-        Self { output: output.to_owned(), record, is_untouched, keys, input: None, trouble: None }
+        let input = recipe.and_then(sidecars::original).map(Path::to_owned);
+        let (output, is_copy) = (output.to_owned(), input.is_some());
+        Self { output, record, is_untouched, keys, is_copy, input, trouble: None }
     }
 
     /// Adds a ledger's entry on an output of this name, unless the output carries the record of
@@ -162,6 +167,9 @@ impl Explained {
             Some(true) => writeln!(text, "made by histeqd, unchanged since")?,
             Some(false) => writeln!(text, "made by histeqd; copied, touched or changed since")?,
             None => writeln!(text, "no record of histeqd; settings unknown")?,
+        }
+        if let Some(original) = self.input.as_ref().filter(|_| self.is_copy) {
+            return writeln!(text, "  copy of the sidecar file {}", Shown(original));
         }
         match (&self.keys, self.record) {
             (Some((keys, source)), _) => write_keys(text, keys, *source)?,

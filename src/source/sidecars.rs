@@ -45,8 +45,7 @@ const LONGEST: u64 = 32 << 20;
 /// length.
 const LONGEST_PAM: u64 = 256 << 10;
 
-/// The settings that a copy is made with, for its record, which is of these and of the path of the
-/// sidecar file.
+/// The settings that a copy is made with. The path of the sidecar file follows them in its recipe.
 const RECIPE: &str = "sidecars = \"copy\"\n";
 
 /// The most files that a note names.
@@ -87,6 +86,12 @@ impl Pictures {
 /// Returns whether a file has the name of a sidecar file.
 pub(crate) fn is_named_as_sidecar(input: &Path) -> bool {
     !owners(input).is_empty()
+}
+
+/// Returns the sidecar file that an output with this recipe is a copy of; `None` if it is another
+/// output.
+pub(crate) fn original(recipe: &Recipe) -> Option<&Path> {
+    recipe.text().strip_prefix(RECIPE).map(Path::new)
 }
 
 /// Returns the names, with or without extension, of pictures to which a file would belong.
@@ -194,7 +199,8 @@ impl<'a> Copies<'a> {
         let metadata = file.metadata().map_err(|why| why.to_string())?;
         let input = Stamp::of(&metadata, false);
         let path = path::absolute(from).map_err(|why| why.to_string())?;
-        let settings = Digest::of(&[RECIPE.as_bytes(), path.as_os_str().as_bytes()].concat());
+        let recipe = [RECIPE.as_bytes(), path.as_os_str().as_bytes()].concat();
+        let settings = Digest::of(&recipe);
         if !metadata.is_file() {
             return Ok(());
         }
@@ -219,7 +225,7 @@ impl<'a> Copies<'a> {
         let mut copy = self.publisher.begin(self.root, to).map_err(|why| why.to_string())?;
         copy.replace(Replaces::Own);
         let origin = Origin { input, settings };
-        copy.record(origin, Recipe::new(RECIPE, None));
+        copy.record(origin, Recipe::new(&String::from_utf8_lossy(&recipe), None));
         if self.times == Times::Keep {
             copy.modified_at(input.modified());
         }

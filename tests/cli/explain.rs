@@ -125,6 +125,20 @@ fn of_outputs_of_older_versions_it_says_what_is_known() {
 }
 
 #[test]
+fn a_copy_of_a_sidecar_names_its_original() {
+    let Some(place) = place_or_skip(&["in/a.pgm"]) else { return };
+    place.file("in/a.xmp", "metadata");
+    place.run("in --out done --sidecars copy").exits(0);
+    let original = place.path("in/a.xmp");
+    place.run("explain done/a.xmp").exits(0).prints(&format!(
+        "done/a.xmp: made by histeqd, unchanged since\n  copy of the sidecar file {}\n",
+        original.display()
+    ));
+    let told = explained(&place, "done/a.xmp");
+    assert_eq!((&told["settings"], &told["input"]), (&serde_json::Value::Null, &original.to_str().into()));
+}
+
+#[test]
 fn a_recipe_that_is_not_that_of_the_record_is_not_believed() {
     let Some(place) = place_or_skip(&["in/a.pgm"]) else { return };
     place.run("in --out done --color gray").exits(0);
