@@ -10,7 +10,6 @@
 //! finds them.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,7 +28,7 @@ use crate::config::{PictureSettings, Settings};
 use crate::error::{Error, Exit, PictureError, Refusal};
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
-use crate::selection::{output_below, promises_a_picture};
+use crate::selection::output_below;
 use crate::service::folders::Folders;
 use crate::service::reports::log;
 use crate::service::watch::Watch;
@@ -37,8 +36,7 @@ use crate::service::watch::notifier::Signal;
 use crate::service::watch::settle::{Ending, Ready};
 use crate::source::folder_settings::FolderSettings;
 use crate::source::stop::Stop;
-use crate::source::{self, Batches, Job, Prefixes};
-use codec::Format;
+use crate::source::{self, Batches, Job, Prefixes, may_be_a_picture};
 
 /// The interval of checks for changes that no message announces.
 const TICK: Duration = Duration::from_millis(200);
@@ -193,6 +191,7 @@ impl<'a> Watching<'a> {
         let below = self.watch.below(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
         let job = self.job(path, below).map_err(|why| self.refuse(path, &why))?;
         let roots = &self.settings.roots;
+        // Workers skip the others, which never have an output.
         let job = job.filter(|job| may_be_a_picture(&job.input, roots)).ok_or(Ending::Good)?;
         match self.outgoing.has(&job) {
             Some(false) => Ok(job),
@@ -233,18 +232,6 @@ impl<'a> Watching<'a> {
 /// Returns the output of an input with these settings and this path below its watched folder.
 fn output_of(out: &Path, prefixes: &Prefixes, own: &PictureSettings, input: &Path, below: &Path) -> PathBuf {
     out.join(output_below(&prefixes.placed(input, below), &own.target))
-}
-
-/// Returns whether a file has the name or the first bytes of a picture. Workers skip the others,
-/// which never have an output.
-fn may_be_a_picture(path: &Path, roots: &InputRoots) -> bool {
-    if promises_a_picture(path) {
-        return true;
-    }
-    let mut head = Vec::with_capacity(Format::HEAD);
-    let read = roots.open(path).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
-    // An unreadable file is the worker's to report.
-    read.is_err() || Format::sniff(&head).is_some()
 }
 
 /// The owner of each output, where several inputs may have the same.

@@ -122,6 +122,18 @@ fn what_cannot_be_used_fails_the_pictures_below_it_and_no_others() {
 }
 
 #[test]
+fn settings_that_cannot_be_used_fail_no_files_but_pictures() {
+    let place = Place::with(&["in/a.pgm", "in/b"]);
+    place.file("in/a.xmp", "metadata");
+    place.file("in/notes", "of no picture");
+    place.file("in/histeqd.toml", "mehtod = 'clahe'\n");
+    for flags in ["", " --dry-run"] {
+        let ran = place.run(&format!("in --out out{flags}"));
+        ran.exits(1).says(": in/a.pgm, in/b\n").says("Skipped: 2 not pictures");
+    }
+}
+
+#[test]
 fn no_link_is_followed_and_nothing_but_a_file_is_opened() {
     let place = Place::with(&["in/b/1.pgm"]);
     place.file("other.toml", "format = 'png'\n");

@@ -15,7 +15,8 @@ use crate::error::{Error, PictureError, Refusal};
 use crate::fs::paths::Identity;
 use crate::publish::ignores_case;
 use crate::source::pair::Pair;
-use crate::source::plan::Plan;
+use crate::source::plan::{Plan, Skip, Skipped};
+use crate::source::several::may_be_a_picture;
 use crate::source::stop::Stop;
 
 /// Turns candidates into jobs, skips and refusals.
@@ -45,6 +46,10 @@ pub(super) fn plan(
         }
         let own = match found.settings {
             Ok(own) => own,
+            Err(_) if !may_be_a_picture(&found.input, &settings.roots) => {
+                plan.skipped.push(Skipped { input: found.input, why: Skip::NotAPicture, output: None });
+                continue;
+            }
             Err(why) => {
                 plan.failed.push((found.input, PictureError::Folder(why)));
                 continue;
