@@ -115,7 +115,7 @@ pub(crate) fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Ve
 
 /// Returns a TIFF of these pages, each with the texts that `texts` gives it, the first with further
 /// numeric tags.
-fn tiff_stating(
+pub(crate) fn tiff_stating(
     pages: &[Page],
     storage: Storage,
     texts: impl Fn(usize) -> Vec<Text>,

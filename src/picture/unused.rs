@@ -39,7 +39,7 @@ pub enum Unused {
     /// A common histogram of the pages of a file.
     #[serde(rename = "unused-together")]
     Pages,
-    /// A common histogram of the files of a DICOM series.
+    /// A common histogram of the files of a DICOM series, or else of the pages of a file.
     #[serde(rename = "unused-series")]
     Series,
 }
@@ -64,7 +64,7 @@ pub(crate) const TABLE: [Row; 11] = [
         values: &[],
         on: "samples of 8 or 16 bits",
         // Some DICOM files of a study have values, and others not.
-        has_effect: |picture, _, _| picture.is_mapped() || picture.format == Format::Dicom,
+        has_effect: |picture, _, _| picture.heeds_range() || picture.format == Format::Dicom,
     },
     Row {
         unused: Unused::Window,
@@ -133,8 +133,10 @@ pub(crate) const TABLE: [Row; 11] = [
         unused: Unused::Series,
         flag: "together",
         values: &["series"],
-        on: "formats other than DICOM",
-        has_effect: |picture, _, _| picture.format == Format::Dicom,
+        on: "files of one page in formats other than DICOM",
+        has_effect: |picture, _, pictures| {
+            picture.format == Format::Dicom || pictures > 1 || picture.frames() > 1
+        },
     },
 ];
 
@@ -166,7 +168,10 @@ mod tests {
         for (at, row) in TABLE.iter().enumerate() {
             assert_eq!((row.unused as usize, row.unused.row().unused), (at, row.unused));
         }
-        assert_eq!(Unused::Series.sentence(), "--together series has no effect on formats other than DICOM");
+        assert_eq!(
+            Unused::Series.sentence(),
+            "--together series has no effect on files of one page in formats other than DICOM"
+        );
         assert_eq!(Unused::Pages.sentence(), "--together has no effect on files of one page");
     }
 }

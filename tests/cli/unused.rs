@@ -3,14 +3,15 @@
 use crate::formats::dicom::of_class;
 use crate::harness::{DULL, Place};
 use crate::overviews::with_overviews;
-use crate::stacks::{Page, Storage, plain};
+use crate::stacks::{Page, Storage, plain, tiff_stating};
 
 const EIGHT_BITS: &str = "a.pgm";
 
 /// Pictures that each flag has no effect on, its remark's name and words, and a picture that it has
 /// an effect on.
-const CASES: [(&str, &[&str], &str, &str, &str); 14] = [
+const CASES: [(&str, &[&str], &str, &str, &str); 16] = [
     ("--range 0..1", &[EIGHT_BITS, "deep.pgm"], "range", "--range has no effect on samples", "float.pfm"),
+    ("--range 0..1", &["signed.tif"], "range", "--range has no effect on samples", "float.pfm"),
     ("--window 40,400", &[EIGHT_BITS], "window", "--window has no effect on formats other", "labels.dcm"),
     ("--levels 4096", &[EIGHT_BITS, "float.pfm"], "levels", "--levels has no effect on samples", "deep.pgm"),
     ("--levels 4096 --depth 8", &[EIGHT_BITS], "levels", "--levels has no effect", "deep.pgm"),
@@ -24,6 +25,7 @@ const CASES: [(&str, &[&str], &str, &str, &str); 14] = [
     ("--together file", &[EIGHT_BITS, "cog.tif"], "together", "--together has no effect", "stack.tif"),
     ("--together channel", &[EIGHT_BITS], "together", "--together has no effect on files", "stack.tif"),
     ("--together series", &[EIGHT_BITS], "series", "--together series has no effect", "labels.dcm"),
+    ("--together series", &[EIGHT_BITS], "series", "--together series has no effect", "stack.tif"),
 ];
 
 /// Returns a place with the pictures of the cases.
@@ -36,6 +38,9 @@ fn pictures() -> Place {
     place.file("all/labels.dcm", of_class("1.2.840.10008.5.1.4.1.1.66.4"));
     place.file("all/cog.tif", with_overviews(1, &[(502, 551)]));
     place.file("all/stack.tif", plain(&[Page::new(0, 9, 7), Page::new(1, 9, 7)], Storage::Stored));
+    let sample_format = [(339, 2)];
+    let signed = tiff_stating(&[Page::new(0, 9, 7)], Storage::Stored, |_| Vec::new(), &sample_format);
+    place.file("all/signed.tif", signed);
     for format in ["jpg", "png"] {
         place.run(&format!("all/a.pgm --out all/p.{format}")).exits(0);
     }

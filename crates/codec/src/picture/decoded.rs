@@ -131,6 +131,13 @@ impl Decoded {
         self.mapped.is_some()
     }
 
+    /// Returns whether a range of values decides over which of them levels are spread.
+    ///
+    /// It does not for signed integers of 8 and 16 bits, which have the ends of their type.
+    pub fn heeds_range(&self) -> bool {
+        self.mapped.as_ref().is_some_and(|mapped| mapped.form().ends.is_none())
+    }
+
     /// Returns whether samples were taken to have fewer levels than they have room for.
     pub fn has_fewer_levels(&self) -> bool {
         self.has_fewer_levels
