@@ -243,6 +243,22 @@ fn pictures_are_larger_than_memory_and_become_others() {
 }
 
 #[test]
+fn a_palette_of_fewer_colours_than_its_bits_allow_is_no_obstacle() {
+    let place = Place::new();
+    let mut file = bmp((TALL.0, TALL.1 as i32), 4, &[], 0, &mut Random(73));
+    // 5 of 16 colours.
+    file.drain(54 + 4 * 5..54 + 4 * 16);
+    let length = file.len() as u32;
+    file[2..6].copy_from_slice(&length.to_le_bytes());
+    file[10] = 54 + 4 * 5;
+    file[46] = 5;
+    place.file("in/a.bmp", file);
+    place.run("in --out expected").exits(0);
+    place.run(&format!("in --out out {TIGHT}")).exits(0);
+    assert!(place.read("out/a.bmp") == place.read("expected/a.bmp"));
+}
+
+#[test]
 fn levels_that_all_samples_tell_are_not_looked_for_in_bands() {
     let (place, mut random) = (Place::new(), Random(69));
     place.file("in/a.png", png(SIDES, &(0, 16, 2, vec![chunk(b"sBIT", &[12])]), &mut random));

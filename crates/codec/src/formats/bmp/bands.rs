@@ -67,7 +67,12 @@ impl StoredRows {
         let (width, bits) = (number(bytes, width_at)?, number(bytes, bits)?);
         let compression = if is_core { Self::RGB } else { number(bytes, 30..34)? };
         let colours = if is_core { 0 } else { number(bytes, 46..50)? };
-        let palette = if bits > 8 { 0 } else { colours.max(1 << bits) * if is_core { 3 } else { 4 } };
+        let entries = match (bits, colours) {
+            (9.., _) => 0,
+            (_, 0) => 1 << bits,
+            _ => colours,
+        };
+        let palette = entries * if is_core { 3 } else { 4 };
         let masks = if compression == Self::BITFIELDS && header == INFO { 12 } else { 0 };
         let is_stored = [Self::RGB, Self::BITFIELDS].contains(&compression);
         let is_negative = !is_core && number(bytes, count_at.clone())? >> 31 == 1;
