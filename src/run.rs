@@ -122,6 +122,10 @@ fn process(run: &Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result
         source::balance_tail(&mut jobs, settings.threads);
     }
     source::fetch_ahead(&jobs, settings);
+    // Files that are no pictures need no place.
+    if !settings.dry_run && jobs.iter().any(|job| source::may_be_a_picture(&job.input, &settings.roots)) {
+        run.outlet.check()?;
+    }
     let (groups, waiting) = (Groups::of(&jobs), WaitingBands::default());
     let run = Run { groups, waiting, workload: Workload::of(&jobs), ..*run };
     match resume {

@@ -39,7 +39,7 @@ use crate::error::Error;
 use crate::ledger;
 use crate::progress::Events;
 use crate::publish::Publisher;
-use crate::run::pipeline::{Encoder, Run};
+use crate::run::pipeline::{Encoder, Outlet, Run};
 use crate::source::stop::Stop;
 use crate::source::{Job, signs_of_outputs};
 use after::finished_inputs::FinishedInputs;
@@ -164,7 +164,7 @@ fn process(
             .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let run = Run::new(settings, encoder, machine, &stop, &events);
-        let done = run.process(jobs);
+        let done = encoder.check().and_then(|()| run.process(jobs));
         drop(events);
         // Whatever ended the pipeline, the tidy thread has to end too.
         stop.ask();

@@ -25,9 +25,7 @@ pub use plan::{Plan, Skip, Skipped};
 pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;
 pub use scan::scan;
-pub(crate) use several::has_several;
-#[cfg(feature = "queue")]
-pub(crate) use several::may_be_a_picture;
+pub(crate) use several::{has_several, may_be_a_picture};
 #[cfg(feature = "queue")]
 pub use single::{Objects, single};
 pub use stdin::STANDARD_INPUT;

@@ -131,7 +131,6 @@ impl<'a> Run<'a> {
     /// # Errors
     /// Any failure of the run as a whole; failures of single pictures are sent as events.
     pub fn process(&self, batches: impl Iterator<Item = Vec<Job>>) -> Result<(), Error> {
-        self.outlet.check()?;
         let &Self { settings, workload, machine, stop, events, .. } = self;
         let context = Context { settings, workload, machine, stop, events };
         let load = device::while_started(context, || self.feed(batches))?;

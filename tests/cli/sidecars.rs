@@ -195,6 +195,20 @@ fn a_sidecar_that_does_not_fit_fails_and_its_picture_is_done() {
 }
 
 #[test]
+fn where_only_copies_are_missing_a_folder_that_may_not_be_written_fails_them() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out out").exits(0);
+    place.file("in/a.xmp", "metadata");
+    place.file("in/notes", "of no picture");
+    fs::set_permissions(place.path("out"), fs::Permissions::from_mode(0o555)).unwrap();
+    let Some(ran) = place.run_without_privileges("in --out out --sidecars copy") else { return };
+    ran.exits(1)
+        .says("in/a.xmp: it is not copied: cannot write out: Permission denied")
+        .says("Skipped: 1 already done")
+        .says("Failed: 1, 1 of them a sidecar file that was not copied");
+}
+
+#[test]
 fn the_sidecars_of_a_picture_without_an_extension_are_no_outputs_to_make_again() {
     let place = Place::with(&["in/a", "in/1.2.3"]);
     for name in ["a.xmp", "a.aux.xml", "1.2.prj", "1.2.3.xmp"] {
