@@ -84,7 +84,8 @@ impl Publisher {
     /// # Errors
     /// When they cannot be created.
     pub fn check(&self, out: &Path) -> Result<(), PublishError> {
-        self.begin(out, &out.join("any")).map(drop)
+        let begun = self.begin(out, &out.join("any"));
+        begun.map(drop).map_err(|why| PublishError { path: out.to_owned(), ..why })
     }
 
     /// Starts the output `output`, which lies below the folder `root`: creates its folder if that
@@ -180,7 +181,7 @@ impl Publisher {
         }
         let created = Folder::of(root, output)
             .and_then(|(folder, name)| temporary::create(kind, &folder, name, &mut self.numbers()));
-        let (name, file) = created.map_err(|source| PublishError::new(folder_of(output), source))?;
+        let (name, file) = created.map_err(|source| PublishError::of_creation(output, source))?;
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
@@ -219,6 +220,16 @@ struct Appeared(&'static str);
 impl PublishError {
     fn new(path: &Path, source: io::Error) -> Self {
         Self { path: path.to_owned(), source }
+    }
+
+    /// Returns the error of an output whose temporary file could not be created.
+    fn of_creation(output: &Path, source: io::Error) -> Self {
+        if source.kind() != io::ErrorKind::StorageFull {
+            return Self::new(folder_of(output), source);
+        }
+        // An empty file takes an inode, and mostly no space.
+        let why = format!("there is no room for another file (see df -i): {source}");
+        Self::new(output, io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
     /// Returns the error of an output that object storage does not accept, or gives no answer

@@ -192,6 +192,15 @@ fn a_read_only_file_system_stops_everything() {
 }
 
 #[test]
+fn a_file_system_without_room_for_another_file_says_so() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm", "in/c.pgm", "in/d.pgm"]);
+    let Some(ran) = place.run_with_mount("nr_inodes=3", "in --out out --devices cpu") else { return };
+    ran.exits(1)
+        .says(".pgm: there is no room for another file (see df -i): No space left on device")
+        .says("free some space and run the same command again");
+}
+
+#[test]
 fn a_full_disk_ends_a_run_and_leaves_nothing_partial() {
     let place = Place::with(&["in/a.pgm"]);
     let mut large = b"P5\n512 512\n255\n".to_vec();
