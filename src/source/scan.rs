@@ -100,6 +100,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         candidates.retain(|one| one.found.named || !pictures.have(&one.found.input));
         // Copying fails with the reason.
         plan.failed.retain(|(path, _)| !pictures.have(path));
+        plan.skipped.retain(|one| one.why != Skip::NotAFile || !pictures.have(&one.input));
     }
     if settings.naming == Naming::Mirror && !store::is_url(&settings.out) {
         plan.copies = collections::files(&candidates);

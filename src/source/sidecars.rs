@@ -201,11 +201,15 @@ impl<'a> Copies<'a> {
         let path = path::absolute(from).map_err(|why| why.to_string())?;
         let recipe = [RECIPE.as_bytes(), path.as_os_str().as_bytes()].concat();
         let settings = Digest::of(&recipe);
-        if !metadata.is_file() {
+        if metadata.is_dir() {
             return Ok(());
         }
+        if !metadata.is_file() {
+            return Err("it is not a regular file".to_owned());
+        }
         let another = || format!("{} is another file of that name", Shown(to));
-        match Record::of(to) {
+        let record = Record::of(to);
+        match record {
             Some(record) if !record.has_settings(settings) => return Err(another()),
             // Somebody may have added to it since.
             Some(record) if record.is_from(&input) => return Ok(()),

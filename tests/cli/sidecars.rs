@@ -181,6 +181,17 @@ fn a_link_without_a_target_is_named_with_it() {
 }
 
 #[test]
+fn a_sidecar_that_is_no_regular_file_is_named() {
+    let place = Place::with(&["in/a.pgm", "in/a.prj/inside"]);
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("in/a.xmp"), rustix::fs::Mode::RWXU).unwrap();
+    let ran = place.run("in --out out --sidecars copy");
+    ran.exits(1)
+        .says("in/a.xmp: it is not copied: it is not a regular file")
+        .says("Failed: 1, 1 of them a sidecar file that was not copied");
+    assert!(!ran.stderr().contains("Skipped"), "{ran}");
+}
+
+#[test]
 fn a_sidecar_that_does_not_fit_fails_and_its_picture_is_done() {
     let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
     place.file("in/a.xmp", vec![b' '; 2 << 20]);
