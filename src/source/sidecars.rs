@@ -224,7 +224,8 @@ impl<'a> Copies<'a> {
         }
         let opened = file.try_clone().map_err(|why| why.to_string())?;
         let Some(mut content) = content(from, file, limit).map_err(|why| why.to_string())? else {
-            return Ok(());
+            let outdated = || format!("nothing is left of it to copy; remove {}, its old copy", Shown(to));
+            return record.map_or(Ok(()), |_| Err(outdated()));
         };
         let mut copy = self.publisher.begin(self.root, to).map_err(|why| why.to_string())?;
         copy.replace(Replaces::Own);

@@ -43,6 +43,10 @@ const PAM: &str = "<PAMDataset>\n  <GeoTransform>5, 1, 0, 9, 0, -1</GeoTransform
     <NoDataValue>0</NoDataValue>\n    <Metadata>\n      <MDI key=\"STATISTICS_MAXIMUM\">40</MDI>\n    </Metadata>\n  \
     </PAMRasterBand>\n</PAMDataset>\n";
 
+/// Metadata of GDAL that are all of the old pixels.
+const STATISTICS: &str =
+    "<PAMDataset><PAMRasterBand band=\"1\"><Histograms><HistItem/></Histograms></PAMRasterBand></PAMDataset>";
+
 #[test]
 fn copies_of_sidecars_lie_beside_outputs_under_their_names() {
     let place = Place::with(&["in/a.pgm", "in/sub/b.pgm", "in/sub/b.pgm.msk", "in/sub/b.pgm.ovr"]);
@@ -50,8 +54,7 @@ fn copies_of_sidecars_lie_beside_outputs_under_their_names() {
         place.file(format!("in/{name}"), name);
     }
     place.file("in/a.pgm.aux.xml", PAM);
-    let only = "<PAMDataset><PAMRasterBand band=\"1\"><Histograms><HistItem/></Histograms></PAMRasterBand></PAMDataset>";
-    place.file("in/sub/b.pgm.aux.xml", only);
+    place.file("in/sub/b.pgm.aux.xml", STATISTICS);
     let ran = place.run("in --out out --sidecars copy");
     assert!(!ran.exits(0).stdout().contains("not copied"), "{}", ran.stdout());
     let copied = ["a.pgm", "a.pgm.aux.xml", "a.pgm.xmp", "a.pgw", "a.prj"];
@@ -101,6 +104,17 @@ fn a_changed_sidecar_is_copied_again_and_files_of_others_stay() {
         place.file("in/a.xmp", "third");
         place.run("in --out out --sidecars copy").exits(1).says("in/a.xmp: it is not copied");
         assert_eq!(place.read("out/a.xmp"), b"edited");
+        place.file("in/a.pgm.aux.xml", PAM);
+        place.run("in --out out --sidecars copy").exits(1);
+        place.file("in/a.pgm.aux.xml", STATISTICS);
+        let ran = place.run("in --out out --sidecars copy");
+        ran.exits(1).says(
+            "in/a.pgm.aux.xml: it is not copied: nothing is left of it to copy; \
+             remove out/a.pgm.aux.xml, its old copy",
+        );
+        fs::remove_file(place.path("out/a.pgm.aux.xml")).unwrap();
+        let ran = place.run("in --out out --sidecars copy");
+        assert!(!ran.exits(1).stderr().contains("aux.xml"), "{ran}");
     }
     place.file("in/broken.pgm", DULL);
     place.file("in/broken.pgm.aux.xml", "<PAMDataset>");
