@@ -401,7 +401,7 @@ fn what_passes_through_a_gpu_keeps_its_metadata_and_samples() {
 }
 
 #[test]
-fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
+fn only_usual_jpegs_that_stay_jpegs_go_to_a_gpu() {
     let folder = project().join("tests/data/jpeg");
     let progressive = std::fs::read(folder.join("progressive.jpg")).unwrap();
     assert!(passed_through(&progressive, &TARGET).is_none());
@@ -419,9 +419,10 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
         assert!(passed_through(&file(name), &TARGET).is_none(), "{name}");
     }
     assert!(passed_through(&source, &TARGET).is_some());
+    assert!(passed_through(&source, &Target { needs_rgb: true, ..TARGET }).is_some());
     for target in [
         Target { gray: Some(Gray::Luma), ..TARGET },
-        Target { needs_rgb: true, ..TARGET },
+        Target { gray: Some(Gray::Red), ..TARGET },
         Target { format: Some(Format::Png), ..TARGET },
     ] {
         assert!(passed_through(&source, &target).is_none(), "{target:?}");
