@@ -94,9 +94,10 @@ struct Transform {
     // If the hue stays: for each sample of chroma, the sum of the luma that it covers, of all before
     // they are equalized and then of all after it.
     u16* covered;
-    // If the picture is equalized as RGB: its pixels, without gaps, and the samples of Cb and then
-    // those of Cr, in rows of whole blocks.
-    u8 *rgb, *chroma;
+    // If the picture is equalized as RGB: its pixels, without gaps.
+    u8* rgb;
+    // If chroma changes: the samples of Cb and then those of Cr, in rows of whole blocks.
+    u8* chroma;
     u32 width, height;
     // The samples of chroma, and the luma that each of them covers.
     u32 chroma_width, chroma_height, across, down;

@@ -243,7 +243,7 @@ __device__ __forceinline__ void requantize(const Picture& picture, const Transfo
 extern "C" __global__ void __launch_bounds__(THREADS) jpeg_requantized(const Picture* pictures, const Transform* transforms) {
     const Picture& picture = pictures[blockIdx.y];
     const Transform& transform = transforms[blockIdx.y];
-    if (transform.covered || transform.rgb) return;
+    if (transform.chroma) return;
     const u32 number = blockIdx.x * THREADS + threadIdx.x, ahead = first_blocks(picture), in_mcu = picture.mcu_blocks - ahead;
     if (number >= picture.mcus * in_mcu) return;
     const u32 block = number / in_mcu * picture.mcu_blocks + ahead + number % in_mcu;
@@ -273,9 +273,6 @@ struct Samples {
     u32 words[16];
 
     __device__ __forceinline__ int operator()(int at) const { return int(words[at / 4] >> 8 * (at % 4) & 255); }
-    __device__ __forceinline__ void set(int at, int sample) {
-        words[at / 4] = (words[at / 4] & ~(255u << 8 * (at % 4))) | u32(sample) << 8 * (at % 4);
-    }
 };
 
 // Transforms a block of chroma to samples; `excessive`: its coefficients are in no real picture.
@@ -348,75 +345,94 @@ __device__ __forceinline__ void scale(u32 number, u32 old_sum, u32 new_sum, int&
     red = int(fmin(fmax((new_red + ROUND) - (ROUND + ABOVE), 0.0), 255.0));
 }
 
-// Has chroma follow luma where the hue stays: blocks in which a sample changes become samples and
-// blocks again, others are quantized as those of other pictures are. Both have one block in an MCU.
-// Grid: x = MCUs, y = pictures.
-extern "C" __global__ void __launch_bounds__(THREADS) jpeg_recoloured(const Picture* pictures, const Transform* transforms) {
+// The block of chroma for a thread: its component, its place in the data, and its first sample. Cb
+// and Cr have one block in an MCU.
+struct ChromaBlock {
+    u32 component, block, left, top;
+    bool is_there;
+
+    __device__ __forceinline__ ChromaBlock(const Picture& picture, const Transform& transform) {
+        const u32 number = blockIdx.x * THREADS + threadIdx.x, mcu = number % picture.mcus;
+        component = 1 + number / picture.mcus;
+        is_there = transform.chroma && component < MAX_COMPONENTS;
+        block = is_there ? mcu * picture.mcu_blocks + picture.component[component].first : 0;
+        left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
+    }
+};
+
+// Transforms chroma that changes to samples. Grid: x = blocks of Cb and Cr, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_chroma_samples(const Picture* pictures, const Transform* transforms) {
     const Picture& picture = pictures[blockIdx.y];
     const Transform& transform = transforms[blockIdx.y];
-    const u32 mcu = blockIdx.x * THREADS + threadIdx.x;
-    if (!transform.covered || mcu >= picture.mcus) return;
-    const u32 blue_block = mcu * picture.mcu_blocks + picture.component[1].first;
-    const u32 red_block = mcu * picture.mcu_blocks + picture.component[2].first;
-    const u32 left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
-    const u32 width = transform.chroma_width, height = transform.chroma_height;
-    const u32 columns = min(8u, width - left), rows = min(8u, height - top);
-    const u16* old_sums = transform.covered + u64(top) * width + left;
-    const u16* new_sums = old_sums + u64(width) * height;
-    bool changes = false, excessive = false;
-    for (u32 y = 0; y < rows; ++y) {
-        for (u32 x = 0; x < columns; ++x) changes |= old_sums[u64(y) * width + x] != new_sums[u64(y) * width + x];
-    }
-    Samples blues, reds;
-    to_samples(picture, transform, 1, blue_block, blues, excessive);
-    to_samples(picture, transform, 2, red_block, reds, excessive);
-    if (changes) {
+    const ChromaBlock own(picture, transform);
+    if (!own.is_there) return;
+    bool excessive = false;
+    Samples samples;
+    to_samples(picture, transform, own.component, own.block, samples, excessive);
 #pragma unroll
-        for (int y = 0; y < 8; ++y) {
-#pragma unroll
-            for (int x = 0; x < 8; ++x) {
-                const int at = 8 * y + x;
-                int blue = blues(at), red = reds(at);
-                if (y < rows && x < columns) {
-                    const u32 old_sum = old_sums[u64(y) * width + x], new_sum = new_sums[u64(y) * width + x];
-                    // The last ones may cover fewer.
-                    const u32 across = min(transform.across, transform.width - (left + x) * transform.across);
-                    const u32 down = min(transform.down, transform.height - (top + y) * transform.down);
-                    if (old_sum != new_sum) scale(across * down, old_sum, new_sum, blue, red);
-                } else {
-                    // Beyond the edges, the last samples are repeated.
-                    const int last = x < columns ? at - 8 : at - 1;
-                    blue = blues(last), red = reds(last);
-                }
-                blues.set(at, blue), reds.set(at, red);
-            }
-        }
-        to_block(picture, transform, 1, blue_block, blues, excessive);
-        to_block(picture, transform, 2, red_block, reds, excessive);
-    } else {
-        requantize(picture, transform, 1, blue_block, true, excessive);
-        requantize(picture, transform, 2, red_block, true, excessive);
+    for (u32 y = 0; y < 8; ++y) {
+        if (own.top + y >= transform.chroma_height) break;
+        u8* to = transform.chroma_row(own.component, own.top + y) + own.left;
+        *reinterpret_cast<uint2*>(to) = make_uint2(samples.words[2 * y], samples.words[2 * y + 1]);
     }
     if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
 }
 
-// Transforms the chroma of pictures that become RGB to samples. Cb and Cr have one block in an MCU.
-// Grid: x = MCUs, y = pictures.
-extern "C" __global__ void __launch_bounds__(THREADS) jpeg_chroma_samples(const Picture* pictures, const Transform* transforms) {
+// Has samples of chroma follow luma where the hue stays. Grid: x = samples of chroma, y = pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_followed(const Transform* transforms) {
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 number = blockIdx.x * THREADS + threadIdx.x, width = transform.chroma_width;
+    if (!transform.covered || number >= width * transform.chroma_height) return;
+    const u32 x = number % width, y = number / width;
+    u8 *blues = transform.chroma_row(1, y), *reds = transform.chroma_row(2, y);
+    int blue = blues[x], red = reds[x];
+    const u32 old_sum = transform.covered[number], new_sum = transform.covered[u64(width) * transform.chroma_height + number];
+    if (old_sum != new_sum) {
+        // The last ones may cover fewer.
+        const u32 across = min(transform.across, transform.width - x * transform.across);
+        const u32 down = min(transform.down, transform.height - y * transform.down);
+        scale(across * down, old_sum, new_sum, blue, red);
+        blues[x] = u8(blue), reds[x] = u8(red);
+    }
+    // Beyond the edge, the last samples are repeated.
+    if (x + 1 == width) {
+        for (u32 i = width; i < transform.chroma_stride(); ++i) blues[i] = u8(blue), reds[i] = u8(red);
+    }
+}
+
+// Returns whether luma changes that a block of chroma covers.
+__device__ bool is_followed(const Transform& transform, const ChromaBlock& own) {
+    const u32 width = transform.chroma_width, height = transform.chroma_height;
+    const u32 right = min(own.left + 8, width), bottom = min(own.top + 8, height);
+    for (u32 y = own.top; y < bottom; ++y) {
+        const u16 *old_sums = transform.covered + u64(y) * width, *new_sums = old_sums + u64(width) * height;
+        for (u32 x = own.left; x < right; ++x) {
+            if (old_sums[x] != new_sums[x]) return true;
+        }
+    }
+    return false;
+}
+
+// Transforms samples of chroma to coefficients. Where the hue stays, it quantizes blocks in which no
+// luma changes as those of pictures whose chroma stays. Grid: x = blocks of Cb and Cr, y =
+// pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_chroma_quantized(const Picture* pictures, const Transform* transforms) {
     const Picture& picture = pictures[blockIdx.y];
     const Transform& transform = transforms[blockIdx.y];
-    const u32 mcu = blockIdx.x * THREADS + threadIdx.x;
-    if (!transform.rgb || mcu >= picture.mcus) return;
-    const u32 left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
+    const ChromaBlock own(picture, transform);
+    if (!own.is_there) return;
     bool excessive = false;
-    for (u32 component = 1; component < MAX_COMPONENTS; ++component) {
+    if (transform.covered && !is_followed(transform, own)) {
+        requantize(picture, transform, own.component, own.block, true, excessive);
+    } else {
         Samples samples;
-        to_samples(picture, transform, component, mcu * picture.mcu_blocks + picture.component[component].first, samples, excessive);
 #pragma unroll
         for (u32 y = 0; y < 8; ++y) {
-            if (top + y >= transform.chroma_height) break;
-            *reinterpret_cast<uint2*>(transform.chroma_row(component, top + y) + left) = make_uint2(samples.words[2 * y], samples.words[2 * y + 1]);
+            const u8* from = transform.chroma_row(own.component, min(own.top + y, transform.chroma_height - 1)) + own.left;
+            const uint2 words = *reinterpret_cast<const uint2*>(from);
+            samples.words[2 * y] = words.x, samples.words[2 * y + 1] = words.y;
         }
+        to_block(picture, transform, own.component, own.block, samples, excessive);
     }
     if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
 }
@@ -490,25 +506,4 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_ycbcr(const Transform
     const u32 rounding = across == 2 && down == 1 ? turn : across == 2 && down == 2 ? 1 + turn : area / 2;
     transform.chroma_row(1, row)[column] = u8((blue + rounding) / area);
     transform.chroma_row(2, row)[column] = u8((red + rounding) / area);
-}
-
-// Transforms the chroma of pictures that were RGB to coefficients. Grid: x = MCUs, y = pictures.
-extern "C" __global__ void __launch_bounds__(THREADS) jpeg_chroma_quantized(const Picture* pictures, const Transform* transforms) {
-    const Picture& picture = pictures[blockIdx.y];
-    const Transform& transform = transforms[blockIdx.y];
-    const u32 mcu = blockIdx.x * THREADS + threadIdx.x;
-    if (!transform.rgb || mcu >= picture.mcus) return;
-    const u32 left = mcu % picture.mcus_across * 8, top = mcu / picture.mcus_across * 8;
-    bool excessive = false;
-    for (u32 component = 1; component < MAX_COMPONENTS; ++component) {
-        Samples samples;
-#pragma unroll
-        for (u32 y = 0; y < 8; ++y) {
-            const u8* from = transform.chroma_row(component, min(top + y, transform.chroma_height - 1)) + left;
-            const uint2 words = *reinterpret_cast<const uint2*>(from);
-            samples.words[2 * y] = words.x, samples.words[2 * y + 1] = words.y;
-        }
-        to_block(picture, transform, component, mcu * picture.mcu_blocks + picture.component[component].first, samples, excessive);
-    }
-    if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
 }

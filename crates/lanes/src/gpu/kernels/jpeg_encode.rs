@@ -91,14 +91,12 @@ impl SampleBytes {
             return Self { samples, ..Self::default() };
         };
         let (columns, rows) = (u64::from(width.div_ceil(across)), u64::from(height.div_ceil(down)));
-        match recolouring {
-            // Two sums of 16 bits for each sample.
-            Recolouring::Hue(_) => Self { samples, covered: 4 * columns * rows, ..Self::default() },
-            _ => {
-                let chroma = 2 * columns.next_multiple_of(8) * rows;
-                Self { samples, rgb: 3 * samples, chroma, ..Self::default() }
-            }
-        }
+        // Two sums of 16 bits for each sample.
+        let (covered, rgb) = match recolouring {
+            Recolouring::Hue(_) => (4 * columns * rows, 0),
+            _ => (0, 3 * samples),
+        };
+        Self { samples, covered, rgb, chroma: 2 * columns.next_multiple_of(8) * rows }
     }
 }
 
@@ -220,6 +218,11 @@ impl JpegBatch<'_> {
         self.launch(TRANSFORMING, |_| most)
     }
 
+    /// Returns a launch of a thread for each block of Cb and Cr, which have one each in an MCU.
+    fn chroma_blocks(self) -> Launch {
+        self.launch(TRANSFORMING, |picture| 2 * picture.mcus())
+    }
+
     /// Returns a launch of one block for each picture.
     fn adding(self) -> Launch {
         Launch { grid: (self.pictures.len() as u32, 1, 1), block: (ADDING, 1, 1), shared: 0 }
@@ -245,13 +248,14 @@ impl Kernels {
         // SAFETY: guaranteed by the caller.
         unsafe {
             self.jpeg_blocks(stream, all, "jpeg_samples", all.launch(TRANSFORMING, Picture::first_blocks))?;
+            if all.any_keeps_hue() || all.any_is_rgb() {
+                self.jpeg_blocks(stream, all, "jpeg_chroma_samples", all.chroma_blocks())?;
+            }
             if all.any_keeps_hue() {
                 self.jpeg_covered(stream, all, 0)?;
             }
             if all.any_is_rgb() {
-                let mcus = all.launch(TRANSFORMING, Picture::mcus);
-                self.jpeg_blocks(stream, all, "jpeg_chroma_samples", mcus)?;
-                self.jpeg_pixels(stream, all, "jpeg_rgb")?;
+                self.jpeg_chroma(stream, all, "jpeg_rgb")?;
             }
         }
         Ok(())
@@ -274,11 +278,11 @@ impl Kernels {
         unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, (name, ""), launch, arguments) }
     }
 
-    /// Launches a kernel that converts between samples and RGB.
+    /// Launches a kernel with a thread for each sample of chroma.
     ///
     /// # Safety
     /// As [`Kernels::jpeg_samples`].
-    unsafe fn jpeg_pixels(&self, stream: &Stream, all: JpegBatch<'_>, name: &'static str) -> Result<()> {
+    unsafe fn jpeg_chroma(&self, stream: &Stream, all: JpegBatch<'_>, name: &'static str) -> Result<()> {
         let transforms_at = all.transforms_at;
         let arguments = arguments![transforms_at];
         // SAFETY: the argument matches the parameter; the rest is guaranteed by the caller.
@@ -297,8 +301,8 @@ impl Kernels {
         unsafe { self.loaded().launch(stream, &JPEG_TRANSFORM, kernel, all.chroma(), arguments) }
     }
 
-    /// Transforms samples and RGB to coefficients, recolours or requantizes others, and counts
-    /// symbols in a sample.
+    /// Transforms samples and RGB to coefficients, quantizes others anew, and counts symbols in a
+    /// sample.
     ///
     /// The counts must be zero before.
     ///
@@ -307,7 +311,6 @@ impl Kernels {
     pub unsafe fn jpeg_quantized(&self, stream: &Stream, all: JpegBatch<'_>) -> Result<()> {
         let luma = all.launch(TRANSFORMING, Picture::first_blocks);
         let others = all.launch(TRANSFORMING, |picture| picture.blocks() - picture.first_blocks());
-        let mcus = all.launch(TRANSFORMING, Picture::mcus);
         let rows = all
             .pictures
             .iter()
@@ -318,15 +321,17 @@ impl Kernels {
         // SAFETY: the arguments match the parameters; the rest is guaranteed by the caller.
         unsafe {
             if all.any_is_rgb() {
-                self.jpeg_pixels(stream, all, "jpeg_ycbcr")?;
-                self.jpeg_blocks(stream, all, "jpeg_chroma_quantized", mcus)?;
+                self.jpeg_chroma(stream, all, "jpeg_ycbcr")?;
+            }
+            if all.any_keeps_hue() {
+                self.jpeg_covered(stream, all, 1)?;
+                self.jpeg_chroma(stream, all, "jpeg_followed")?;
+            }
+            if all.any_keeps_hue() || all.any_is_rgb() {
+                self.jpeg_blocks(stream, all, "jpeg_chroma_quantized", all.chroma_blocks())?;
             }
             self.jpeg_blocks(stream, all, "jpeg_quantized", luma)?;
             self.jpeg_blocks(stream, all, "jpeg_requantized", others)?;
-            if all.any_keeps_hue() {
-                self.jpeg_covered(stream, all, 1)?;
-                self.jpeg_blocks(stream, all, "jpeg_recoloured", mcus)?;
-            }
             let JpegBatch { pictures_at, codings_at, .. } = all;
             let arguments = arguments![pictures_at, codings_at];
             self.loaded().launch(stream, &JPEG_ENCODE, ("jpeg_symbols", ""), sampled, arguments)
