@@ -7,12 +7,11 @@ use std::fs::File;
 
 use crate::formats::foreign::SPLIT;
 use crate::formats::sink_of_pages;
-use crate::io::image_store::MediumRef;
 use crate::parts::bands::BandRows;
 use crate::parts::pages::{PageOutput, PageSink, PageSource, Place};
 use crate::parts::volumes::{NoVolumes, Volumes};
 use crate::picture::guard::guard;
-use crate::{CodecError, Decoded, Format, Help, Target};
+use crate::{CodecError, Decoded, Format};
 
 /// The pages of a file that has several, or the bands of its only picture or of each page.
 ///
