@@ -26,7 +26,6 @@ use super::unusable;
 use crate::cli;
 use crate::config::{PictureSettings, Settings};
 use crate::error::{Error, Exit, PictureError, Refusal};
-use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::selection::output_below;
 use crate::service::folders::Folders;
