@@ -32,7 +32,7 @@ pub(super) enum Basis<'s> {
     /// Its own.
     Own,
     /// Those of the pages of its channel, if these may share a table; otherwise its own.
-    Channel,
+    Stack,
     /// Those of other pictures too.
     Several,
 }
@@ -46,7 +46,7 @@ impl<'s> Basis<'s> {
             _ if settings.operation.method.has_boxes() => Self::Boxes,
             (None, &Together::PAGE) => Self::Own,
             (None, &Together::STACK) if are_split => Self::Own,
-            (None, &Together::STACK) => Self::Channel,
+            (None, &Together::STACK) => Self::Stack,
             (None, _) => Self::Several,
         }
     }
@@ -56,13 +56,13 @@ impl<'s> Basis<'s> {
         match (purpose, self) {
             (Purpose::Count { .. }, _) | (Purpose::Equalize, Self::Own) => Pass::Only,
             (Purpose::Equalize, Self::Luts(luts)) => Pass::Apply(Tables::Luts(Arc::clone(luts)), None),
-            (Purpose::Equalize, Self::Boxes | Self::Channel | Self::Several) => Pass::Count,
+            (Purpose::Equalize, Self::Boxes | Self::Stack | Self::Several) => Pass::Count,
         }
     }
 
     /// Returns the first pass of the pages of an opened file.
     pub(super) fn first_pass_of(self, purpose: Purpose, pages: PageFacts) -> Pass {
-        let basis = if matches!(self, Self::Channel) && !pages.share_channels { Self::Own } else { self };
+        let basis = if matches!(self, Self::Stack) && !pages.share_channels { Self::Own } else { self };
         let pass = match (basis.first_pass(purpose), pages.bands) {
             (Pass::Only, Some(bands)) if purpose == Purpose::Equalize => bands.first_pass(),
             (pass, _) => pass,
@@ -154,7 +154,7 @@ mod tests {
         }
         let is_by_itself = match basis {
             Basis::Own => true,
-            Basis::Channel => pages.is_some_and(|pages| !pages.share_channels),
+            Basis::Stack => pages.is_some_and(|pages| !pages.share_channels),
             Basis::Luts(_) | Basis::Boxes | Basis::Several => false,
         };
         let bands = pages.and_then(|pages| pages.bands);
@@ -179,7 +179,7 @@ mod tests {
         let all_bands = [None, Some(BandFacts { need_survey: false }), Some(BandFacts { need_survey: true })];
         let mut seen = 0;
         for purpose in PURPOSES {
-            for basis in [Basis::Luts(&luts), Basis::Boxes, Basis::Own, Basis::Channel, Basis::Several] {
+            for basis in [Basis::Luts(&luts), Basis::Boxes, Basis::Own, Basis::Stack, Basis::Several] {
                 assert_eq!(names(&basis.first_pass(purpose)), model(purpose, basis, None), "{basis:?}");
                 for bands in all_bands {
                     for (share_channels, look_for_levels) in

@@ -138,7 +138,6 @@ fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
     let layout = picture.jpeg.layout;
     let output = BaselineOutput::new(&file, picture.jpeg.quality)?;
     let recolouring = match (&file.components[..], layout.pixel) {
-        ([_], Pixel::Gray) => Recolouring::Nothing,
         ([_, _, _], Pixel::Rgb) => Recolouring::Rgb(cover(&file)?),
         ([_, _, _], Pixel::Gray) if picture.operation.colour == Colour::Hue => {
             Recolouring::Hue(cover(&file)?)

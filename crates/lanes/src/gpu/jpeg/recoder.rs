@@ -129,7 +129,7 @@ impl Recoder {
         for (transform, &SampleBytes { samples, covered, rgb, chroma }) in
             self.transforms.iter_mut().zip(&self.sample_bytes)
         {
-            // No part but the first is at 0, which stands for none.
+            // Only the first part is at 0, so a place of 0 means a part that is absent.
             let mut add = |bytes| if bytes > 0 { parts.add(bytes) } else { 0 };
             transform.samples = add(samples);
             transform.covered = add(covered);
