@@ -193,6 +193,7 @@ fn inboxes_with_the_same_names_collide_get_numbers_or_folders_of_their_own() {
     };
     let (place, service) = begin("");
     wait("the hint", || service.log().contains("/out/a.pgm; use --prefix-folder to give each input folder"));
+    wait("the output", || outputs(&place) == ["a.pgm"]);
     assert_eq!((service.stop(), outputs(&place)), (Some(0), vec!["a.pgm".into()]));
 
     let (place, service) = begin("--after delete");
