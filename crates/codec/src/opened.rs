@@ -14,7 +14,7 @@ use super::{
 use crate::io::input;
 use crate::opened::pages::Pages;
 use crate::picture::animation;
-use crate::picture::decode::{Decode, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::picture::guard::guard;
 use crate::samples::levels::{Scale, are_looked_for};
@@ -43,6 +43,8 @@ pub struct Opened<'a> {
     /// The mask of the pixels that count.
     mask: Option<Mask>,
     source: Box<dyn Decode + 'a>,
+    facts: Facts,
+    needs: Needs,
     /// Bytes of the file in memory.
     file_bytes: u64,
     /// The pages of the file, if there are several and this is the first.
@@ -70,7 +72,7 @@ impl<'a> Opened<'a> {
 
     /// Returns the number of frames, which lie below each other, of an animation; otherwise 1.
     pub fn frames(&self) -> usize {
-        self.source.frames()
+        self.facts.frames
     }
 
     /// Returns the layout of one frame of the output.
@@ -85,7 +87,7 @@ impl<'a> Opened<'a> {
 
     /// Returns the layout of the pixels in the slot, with alpha if some may not count.
     pub fn layout(&self) -> Layout {
-        let layout = self.source.layout_in(self.gray);
+        let layout = self.facts.layout_in(self.gray);
         if self.may_hide() { uncounted::with_alpha(layout) } else { layout }
     }
 
@@ -99,7 +101,7 @@ impl<'a> Opened<'a> {
 
     /// Returns whether pixels that are levels may not count.
     fn may_hide(&self) -> bool {
-        self.mask.is_some() || self.no_data.is_some() || self.source.has_mask()
+        self.mask.is_some() || self.no_data.is_some() || self.facts.has_mask
     }
 
     /// Returns the bytes of slot that [`Opened::decode`] needs.
@@ -114,7 +116,7 @@ impl<'a> Opened<'a> {
     ///
     /// It is as far as in the file, which lets whole lines be copied from one to the other.
     pub fn lead(&self) -> usize {
-        if self.may_hide() { 0 } else { self.source.lead() }
+        if self.may_hide() { 0 } else { self.facts.lead }
     }
 
     /// Returns the bytes of heap that decoding takes, beyond small change and the allowed budget.
@@ -122,47 +124,45 @@ impl<'a> Opened<'a> {
     /// They are those of metadata, a JPEG's coefficients and the like. They are no less than
     /// encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
-        let facts = &*self.source;
-        let decoder = facts.heap_bytes();
         let restored = self.restored();
         let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
-        let own = facts.encoder_bytes(self.output, &self.written);
+        let own = self.source.encoder_bytes(self.output, &self.written);
         let encoder = match restored {
             Some(form) => mapped::bytes_of_rows(form.row_bytes(&self.written)) + own.unwrap_or(0),
             None => own.unwrap_or_else(|| self.output.encoder_bytes(&self.written_frame(), self.is_band)),
         };
-        let metadata = facts.metadata();
-        let uncovered = self.source.layout_in(self.gray);
+        let metadata = self.facts.metadata;
+        let uncovered = self.facts.layout_in(self.gray);
         let hidden = if self.may_hide() { uncounted::heap_bytes(&uncovered) } else { 0 };
         let mask = self.mask.as_ref().map_or(0, Mask::heap_bytes);
-        kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+        kept + hidden
+            + mask
+            + (self.needs.heap + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }
 
     /// Returns the form of samples that are not levels, if the output restores them.
     fn restored(&self) -> Option<mapped::Form> {
         let has_place = self.output.restores(self.format);
-        let facts = &*self.source;
-        let is_reduced = self.written.depth != facts.layout().depth;
-        facts.mapped().filter(|_| has_place && !is_reduced && facts.restores())
+        let is_reduced = self.written.depth != self.facts.layout.depth;
+        self.facts.mapped.filter(|_| has_place && !is_reduced && self.facts.restores)
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
     pub fn metadata_heap_bytes(&self) -> u64 {
-        self.source.metadata().encoded(self.output)
+        self.facts.metadata.encoded(self.output)
     }
 
     /// Returns whether levels are looked for in this band: see [`Decoded::used_bits`].
     pub fn looks_for_levels(&self) -> bool {
-        let facts = &*self.source;
-        let depth = self.source_layout().depth;
-        self.is_band && facts.mapped().is_none() && are_looked_for(self.levels, facts.stated(), depth)
+        let Facts { layout, mapped, stated, .. } = self.facts;
+        self.is_band && mapped.is_none() && are_looked_for(self.levels, stated, layout.depth)
     }
 
     /// Returns whether levels are spread over the picture's own values.
     ///
     /// Equal levels of two such pictures are different values.
     pub fn has_own_range(&self) -> bool {
-        let form = self.source.mapped().map(|form| form.with_levels(self.levels));
+        let form = self.facts.mapped.map(|form| form.with_levels(self.levels));
         self.range.is_none() && form.is_some_and(|form| form.ends.is_none())
     }
 
@@ -179,7 +179,7 @@ impl<'a> Opened<'a> {
 
     /// Returns the workspace that makes decoding faster.
     pub fn workspace(&self) -> WorkspaceNeeds {
-        self.source.workspace()
+        self.needs.workspace
     }
 
     /// Leaves 16-bit samples in the byte orders of the files, where that saves work.
@@ -202,18 +202,18 @@ impl<'a> Opened<'a> {
 
     /// Returns whether it has enough streams of deflate for a [`StreamCoder`](super::StreamCoder).
     pub fn may_be_inflated(&self) -> bool {
-        self.source.may_be_inflated()
+        self.facts.may_be_inflated
     }
 
     /// Returns its block coder if it is compressed as JPEG 2000, for a [`CodestreamDecoder`].
     pub fn block_coder(&self) -> Option<BlockCoder> {
-        self.source.block_coder()
+        self.facts.block_coder
     }
 
     fn byte_orders(&self) -> ByteOrders {
         // Samples are made of levels in the machine's order, and levels of samples. A sample that
         // would get the level of those without a value is moved off it in the machine's order.
-        let may_lack_values = self.source.mapped().is_some_and(|form| form.no_data.is_some());
+        let may_lack_values = self.facts.mapped.is_some_and(|form| form.no_data.is_some());
         let is_hidden = self.may_hide() || may_lack_values;
         let in_place = self.levels == LevelCount::Full && !is_hidden && self.restored().is_none();
         if !self.keeps_byte_orders || !in_place {
@@ -221,7 +221,7 @@ impl<'a> Opened<'a> {
         }
         // Colours are made gray in the machine's order.
         let is_stored = self.layout() == self.source_layout();
-        let from = if is_stored { self.source.byte_order() } else { ByteOrder::Native };
+        let from = if is_stored { self.facts.byte_order } else { ByteOrder::Native };
         let is_deep = self.written.depth == Depth::Sixteen;
         let to = if is_deep { self.output.byte_order() } else { ByteOrder::Native };
         ByteOrders { from, to }
@@ -250,10 +250,10 @@ impl<'a> Opened<'a> {
         let byte_orders = self.byte_orders();
         let (restores, levels) = (self.restored().is_some(), self.levels);
         let purpose = Purpose { range: self.range, of_all: None, gray, restores, levels };
-        let facts = &*self.source;
+        let facts = &self.facts;
         let samples = DecodedSamples {
-            stated: facts.stated(),
-            inverted: facts.is_inverted(),
+            stated: facts.stated,
+            inverted: facts.is_inverted,
             count: levels,
             no_data: self.no_data,
             mask: self.mask.as_ref(),
@@ -269,8 +269,8 @@ impl<'a> Opened<'a> {
             format,
             |reason| CodecError::malformed(format, reason),
             || {
-                let slot = &mut whole[slot];
-                self.source.decode_with(slot, Box::new(workspace), &wanted)
+                let room = Room { slot: &mut whole[slot], workspace: Box::new(workspace) };
+                self.source.decode(room, &wanted)
             },
         )?;
         let SlotLevels { layout, scale, is_invisible, uncounted, no_data, used_bits } =
@@ -338,16 +338,12 @@ impl<'a> Opened<'a> {
 
     /// Returns the layout that the format's decoder delivers.
     fn source_layout(&self) -> Layout {
-        self.source.layout()
+        self.facts.layout
     }
 
     /// Returns the bytes of the pixels as they are in the file.
     fn stored_bytes(&self) -> u64 {
-        self.source_layout().bytes().saturating_add(self.source.beyond_bytes())
-    }
-
-    fn chroma_bytes(&self) -> u64 {
-        self.source.chroma_bytes()
+        self.source_layout().bytes().saturating_add(self.needs.beyond)
     }
 
     /// Refuses a picture that the target cannot represent, or that is over the limits.
@@ -365,7 +361,7 @@ impl<'a> Opened<'a> {
     /// Refuses pixels and a file over the limits, such that each limit needs to be raised once.
     fn check_limits(&self, limits: &Limits, length: u64) -> Result<(), CodecError> {
         let (mut layout, mut bytes) =
-            (self.source_layout(), self.stored_bytes().saturating_add(self.chroma_bytes()));
+            (self.source_layout(), self.stored_bytes().saturating_add(self.needs.chroma));
         if let Some(height) = self.pages.as_ref().and_then(Pages::height_of_bands) {
             bytes = (bytes / u64::from(layout.height)).saturating_mul(height.into());
             layout.height = height;

@@ -15,7 +15,7 @@ use image::error::{DecodingError, UnsupportedErrorKind};
 use image::{ColorType, ImageDecoder, ImageError};
 
 use crate::metadata::{Metadata, MetadataBytes, Resolution};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::pixels_of;
 use crate::{CodecError, Decoded, Format, picture};
@@ -68,7 +68,7 @@ type WholeDecoder<'a> = BmpDecoder<Cursor<&'a [u8]>>;
 
 /// The content of a bitmap's headers.
 #[derive(Clone, Copy, Debug)]
-struct Facts {
+struct Headers {
     layout: Layout,
     /// Whether it has a palette of grays.
     is_gray: bool,
@@ -76,7 +76,7 @@ struct Facts {
     density: Option<[u8; 8]>,
 }
 
-impl Facts {
+impl Headers {
     /// Reads the headers at the front of `bytes`; also returns a decoder.
     fn read(bytes: &[u8]) -> Result<(WholeDecoder<'_>, Self), CodecError> {
         if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
@@ -125,13 +125,13 @@ impl Facts {
 /// An opened bitmap.
 pub(super) struct Source<'a> {
     decoder: WholeDecoder<'a>,
-    facts: Facts,
+    headers: Headers,
     icc: Option<&'a [u8]>,
 }
 
 impl std::fmt::Debug for Source<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("Source").field("headers", &self.headers).finish_non_exhaustive()
     }
 }
 
@@ -144,30 +144,23 @@ impl<'a> Source<'a> {
 
     /// Reads the headers; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let (decoder, facts) = Facts::read(bytes)?;
+        let (decoder, headers) = Headers::read(bytes)?;
         let icc = profile_at(bytes)?.map(|at| bytes.get(at).ok_or_else(profile_outside)).transpose()?;
-        Ok(Self { decoder, facts, icc })
-    }
-}
-
-impl Describe for Source<'_> {
-    fn layout(&self) -> Layout {
-        self.facts.layout
-    }
-
-    fn is_gray(&self) -> bool {
-        self.facts.is_gray
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, carried: self.icc.map_or(0, <[u8]>::len) as u64 }
+        Ok(Self { decoder, headers, icc })
     }
 }
 
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let carried = self.icc.map_or(0, <[u8]>::len) as u64;
+        let Headers { layout, is_gray, .. } = self.headers;
+        Facts { is_gray, metadata: MetadataBytes { native: 0, carried }, ..Facts::of(layout) }
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         self.decoder.read_image(slot).map_err(decode_error)?;
-        Ok(self.facts.payload(self.icc))
+        Ok(self.headers.payload(self.icc))
     }
 }
 

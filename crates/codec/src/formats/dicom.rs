@@ -24,7 +24,7 @@ use crate::io::reader::{Bytes, Reader};
 use crate::metadata::MetadataBytes;
 use crate::parts::pages::{self, PageSink, PageSource};
 use crate::parts::volumes::{NoVolumes, Volumes};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::eight::to_eight_bits;
 use crate::samples::mapped::{self, NoData, Purpose, Rows};
@@ -298,36 +298,39 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
+impl Source<'_> {
     fn layout(&self) -> Layout {
         let layout = self.whole_layout();
         Layout { depth: if self.reduces { Depth::Eight } else { layout.depth }, ..layout }
     }
 
-    fn beyond_bytes(&self) -> u64 {
-        self.whole_layout().bytes() - self.layout().bytes()
-    }
-
-    fn mapped(&self) -> Option<mapped::Form> {
+    /// Returns the form of samples that are not levels.
+    fn form(&self) -> Option<mapped::Form> {
         match self.shown {
             Some(_) => Some(Shown::form()),
             None => Some(mapped::Form { inverted: self.inverted, ..self.known.description.form()? }),
         }
     }
+}
 
-    fn restores(&self) -> bool {
-        !self.reduces && self.shown.is_none()
-    }
-
-    fn block_coder(&self) -> Option<BlockCoder> {
-        match self.known.description.compression {
-            Compression::Jpeg2000 => Some(BlockCoder::Usual),
-            Compression::HighThroughput => Some(BlockCoder::HighThroughput),
-            Compression::None | Compression::Rle | Compression::Jpeg | Compression::JpegLs => None,
+impl Decode for Source<'_> {
+    fn facts(&self) -> Facts {
+        let Known { set, description, .. } = &*self.known;
+        let carried = set.value(tags::ICC).map_or(0, <[u8]>::len) as u64;
+        Facts {
+            mapped: self.form(),
+            restores: !self.reduces && self.shown.is_none(),
+            block_coder: match description.compression {
+                Compression::Jpeg2000 => Some(BlockCoder::Usual),
+                Compression::HighThroughput => Some(BlockCoder::HighThroughput),
+                Compression::None | Compression::Rle | Compression::Jpeg | Compression::JpegLs => None,
+            },
+            metadata: MetadataBytes { native: self.known.metadata_bytes(), carried },
+            ..Facts::of(self.layout())
         }
     }
 
-    fn heap_bytes(&self) -> u64 {
+    fn needs(&self) -> Needs {
         let description = &self.known.description;
         let frame = self.known.fragments.as_ref().map_or(0, |fragments| {
             let compressed = fragments.bytes(self.frame);
@@ -335,17 +338,12 @@ impl Describe for Source<'_> {
             compressed + pixels::frame_bytes(description) + decoder
         });
         let table = self.shown.as_ref().map_or(0, |_| ShownRows::TABLE_BYTES);
-        pixels::rows_bytes(description) + frame + table
+        let beyond = self.whole_layout().bytes() - self.layout().bytes();
+        Needs { beyond, ..Needs::of_heap(pixels::rows_bytes(description) + frame + table) }
     }
 
-    fn metadata(&self) -> MetadataBytes {
-        let carried = self.known.set.value(tags::ICC).map_or(0, <[u8]>::len) as u64;
-        MetadataBytes { native: self.known.metadata_bytes(), carried }
-    }
-}
-
-impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let &Wanted { purpose, cores, decoder, .. } = wanted;
         let Self { data, known, frame, shown, .. } = &*self;
         let description = &known.description;
@@ -355,7 +353,7 @@ impl Decode for Source<'_> {
             None => Frame::stored(description, data, known.place.0, known.place.1, *frame)?,
         };
         let mut mapped = None;
-        if let Some(form) = self.mapped() {
+        if let Some(form) = self.form() {
             let size = (description.width, description.height);
             let (found, map) = match shown {
                 Some(shown) => {

@@ -8,7 +8,7 @@ use ::gif::{DecodeOptions, Decoder, DecodingError, DisposalMethod, Frame, Memory
 use crate::io::reader::resize;
 use crate::metadata::{Metadata, MetadataBytes};
 use crate::picture::animation::{self, Animation, Canvas, Delay, Disposal, FRAMES, Place, mixed};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::Mapped;
 use crate::{CodecError, Format, Remark, Target, picture};
@@ -97,28 +97,21 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
-    fn layout(&self) -> Layout {
-        self.stacked
-    }
-
-    fn frames(&self) -> usize {
-        self.animation.frames()
-    }
-
-    /// Returns the bytes of heap for canvas and copy, a frame as indices and colours, and delays.
-    fn heap_bytes(&self) -> u64 {
-        2 * Canvas::HEAP * self.frame.pixels() + (1 + 4) * self.largest + self.animation.bytes()
-    }
-
-    /// Returns the bytes of the metadata once it is decoded: parts of the file.
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, carried: self.bytes.len() as u64 }
-    }
-}
-
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        // Its metadata are parts of the file.
+        let metadata = MetadataBytes { native: 0, carried: self.bytes.len() as u64 };
+        Facts { frames: self.animation.frames(), metadata, ..Facts::of(self.stacked) }
+    }
+
+    /// Returns the needs for canvas and copy, a frame as indices and colours, and delays.
+    fn needs(&self) -> Needs {
+        let canvases = 2 * Canvas::HEAP * self.frame.pixels();
+        Needs::of_heap(canvases + (1 + 4) * self.largest + self.animation.bytes())
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let mut options = DecodeOptions::new();
         let most = NonZeroU64::new(most_bytes(&self.frame)).unwrap_or(NonZeroU64::MIN);
         options.set_memory_limit(MemoryLimit::Bytes(most));

@@ -18,8 +18,8 @@
 use std::ops::Range;
 
 use super::foreign::TO_RGB;
-use crate::metadata::{MetadataBytes, Resolution, icc_fits};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::metadata::{Resolution, icc_fits};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::Mapped;
 use crate::samples::shrink::SmallPlane;
@@ -446,14 +446,10 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
+impl Source<'_> {
     fn layout(&self) -> Layout {
         let pixel = if self.form == Form::Rgb { Pixel::Rgb } else { Pixel::Gray };
         Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        self.markers.metadata_bytes()
     }
 
     /// Returns the most bytes of heap that decoding takes.
@@ -462,17 +458,6 @@ impl Describe for Source<'_> {
     /// coefficients of a picture in several scans.
     fn heap_bytes(&self) -> u64 {
         self.in_memory(self.wanted()) + self.bytes.len() as u64 + self.sum_bytes() + self.rgb_bytes()
-    }
-
-    /// Its coefficients are those of the decoder, and its output is about as long as a scan.
-    fn encoder_bytes(&self, to: Format, _layout: &Layout) -> Option<u64> {
-        (to == Format::Jpeg).then(|| self.heap_bytes() + self.recoloured_bytes())
-    }
-}
-
-impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], _: &Wanted<'_>) -> Result<Payload, CodecError> {
-        self.decode_in(slot, Vec::new())
     }
 
     /// Returns the workspace for a progressive picture's coefficients.
@@ -489,18 +474,25 @@ impl Decode for Source<'_> {
             false => WorkspaceNeeds::default(),
         }
     }
+}
 
-    fn decode_with(
-        self: Box<Self>,
-        slot: &mut [u8],
-        workspace: Box<dyn AsMut<[u8]> + '_>,
-        _: &Wanted<'_>,
-    ) -> Result<Payload, CodecError> {
-        self.decode_in(slot, Workspace(workspace))
+impl Decode for Source<'_> {
+    fn facts(&self) -> Facts {
+        Facts { metadata: self.markers.metadata_bytes(), ..Facts::of(self.layout()) }
     }
 
-    fn chroma_bytes(&self) -> u64 {
-        if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
+    fn needs(&self) -> Needs {
+        let chroma = if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 };
+        Needs { chroma, workspace: self.workspace(), ..Needs::of_heap(self.heap_bytes()) }
+    }
+
+    /// Its coefficients are those of the decoder, and its output is about as long as a scan.
+    fn encoder_bytes(&self, to: Format, _layout: &Layout) -> Option<u64> {
+        (to == Format::Jpeg).then(|| self.heap_bytes() + self.recoloured_bytes())
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        self.decode_in(room.slot, Workspace(room.workspace))
     }
 
     fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {

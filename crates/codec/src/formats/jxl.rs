@@ -21,7 +21,7 @@ use wide::Wide;
 
 use crate::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use crate::picture::Other;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::alpha::divide_alpha_out;
 use crate::samples::stated::Stated;
@@ -98,30 +98,25 @@ pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, Cod
     Ok(Box::new(Source { image, layout, others, is_premultiplied, had_preview, wide, metadata, kept_bytes }))
 }
 
-impl Describe for Source {
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    fn stated(&self) -> Option<Stated> {
-        Some(Stated::spread(self.image.image_header().metadata.bit_depth.bits_per_sample()))
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, carried: self.metadata.bytes() }
-    }
-
-    fn heap_bytes(&self) -> u64 {
-        let profiles = self.image.original_icc().map_or(0, |icc| PROFILES * icc.len() as u64);
-        samples_bytes(&self.layout, self.others)
-            .saturating_add(FIXED_BYTES)
-            .saturating_add(self.kept_bytes)
-            .saturating_add(profiles)
-    }
-}
-
 impl Decode for Source {
-    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let bits = self.image.image_header().metadata.bit_depth.bits_per_sample();
+        Facts {
+            stated: Some(Stated::spread(bits)),
+            metadata: MetadataBytes { native: 0, carried: self.metadata.bytes() },
+            ..Facts::of(self.layout)
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        let profiles = self.image.original_icc().map_or(0, |icc| PROFILES * icc.len() as u64);
+        let samples = samples_bytes(&self.layout, self.others);
+        let fixed = FIXED_BYTES.saturating_add(self.kept_bytes).saturating_add(profiles);
+        Needs::of_heap(samples.saturating_add(fixed))
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let layout = self.layout;
         let render = self.image.render_frame(0).map_err(malformed)?;
         let mut stream = if layout.pixel.has_alpha() { render.stream() } else { render.stream_no_alpha() };

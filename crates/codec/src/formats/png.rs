@@ -17,7 +17,7 @@ use ::png::{
 use crate::io::cores::Cores;
 use crate::metadata::MetadataBytes;
 use crate::picture::animation::Animation;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::stated::{Place as LevelPlace, Stated};
 use crate::samples::{pixels_of, swap_big_endian};
@@ -116,41 +116,36 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
-    /// Returns the bytes of heap for decoding: for rows, and for EXIF in a buffer and a copy.
-    fn heap_bytes(&self) -> u64 {
-        let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
-        heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames
-    }
-
-    fn frames(&self) -> usize {
-        self.frames.as_ref().map_or(1, |frames| frames.animation.frames())
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: self.chunks.kept_bytes(), carried: self.metadata.bytes() }
-    }
-
+impl Source<'_> {
     fn layout(&self) -> Layout {
         self.frames.as_ref().map_or(self.chunks.layout, |frames| frames.stacked)
-    }
-
-    fn byte_order(&self) -> ByteOrder {
-        match self.chunks.layout.depth {
-            Depth::Eight => ByteOrder::Native,
-            Depth::Sixteen => ByteOrder::BIG_ENDIAN,
-        }
-    }
-
-    fn stated(&self) -> Option<Stated> {
-        self.chunks
-            .significant_bits()
-            .map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: LevelPlace::Either })
     }
 }
 
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let bits = self.chunks.significant_bits();
+        let stated = |bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: LevelPlace::Either };
+        Facts {
+            frames: self.frames.as_ref().map_or(1, |frames| frames.animation.frames()),
+            metadata: MetadataBytes { native: self.chunks.kept_bytes(), carried: self.metadata.bytes() },
+            byte_order: match self.chunks.layout.depth {
+                Depth::Eight => ByteOrder::Native,
+                Depth::Sixteen => ByteOrder::BIG_ENDIAN,
+            },
+            stated: bits.map(stated),
+            ..Facts::of(self.layout())
+        }
+    }
+
+    /// Returns the needs for rows, and for EXIF in a buffer and a copy.
+    fn needs(&self) -> Needs {
+        let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
+        Needs::of_heap(heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames)
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let (layout, metadata, kept) = (self.layout(), self.metadata.read(), self.chunks.kept());
         if let Some(frames) = self.frames {
             frames.decode(&self.chunks, slot)?;

@@ -15,7 +15,7 @@ use crate::io::input::{HEAD, read_full, read_rest};
 use crate::parts::banded::Bands;
 use crate::parts::bands::Cut;
 use crate::parts::opening::{Found, Opening};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::stated::{Place as StatedPlace, Stated};
 use crate::samples::{LINE, pixels_of, rescale, swap_big_endian, unpack};
@@ -153,35 +153,31 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
+impl Source<'_> {
     fn layout(&self) -> Layout {
         let layout = self.header.layout;
         Layout { height: self.band.as_ref().map_or(layout.height, |band| band.count), ..layout }
     }
-
-    /// Returns the levels by maxval, which are spread over the range.
-    fn stated(&self) -> Option<Stated> {
-        Some(Stated { top: self.header.maxval, place: StatedPlace::Spread })
-    }
-
-    /// The header of the output usually has the same length.
-    fn lead(&self) -> usize {
-        let straight = self.band.is_none()
-            && self.header.raster == Raster::Binary
-            && self.start.is_multiple_of(self.header.layout.depth.bytes());
-        if straight { self.start % LINE } else { 0 }
-    }
-
-    fn byte_order(&self) -> ByteOrder {
-        match self.header.raster {
-            Raster::Binary if self.header.maxval == u16::MAX => ByteOrder::BIG_ENDIAN,
-            _ => ByteOrder::Native,
-        }
-    }
 }
 
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let Header { layout, raster, maxval, .. } = self.header;
+        let is_binary = raster == Raster::Binary;
+        let is_straight = self.band.is_none() && is_binary && self.start.is_multiple_of(layout.depth.bytes());
+        let is_deep = is_binary && maxval == u16::MAX;
+        Facts {
+            // Levels by maxval are spread over the range.
+            stated: Some(Stated { top: maxval, place: StatedPlace::Spread }),
+            // The header of the output usually has the same length.
+            lead: if is_straight { self.start % LINE } else { 0 },
+            byte_order: if is_deep { ByteOrder::BIG_ENDIAN } else { ByteOrder::Native },
+            ..Facts::of(self.layout())
+        }
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let layout = self.layout();
         let Header { raster, maxval, pam, .. } = self.header;
         match raster {

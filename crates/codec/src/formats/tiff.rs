@@ -26,7 +26,7 @@ use crate::io::cores::Cores;
 use crate::io::reader::{Bytes, Reader};
 use crate::metadata::{geotiff, ifd};
 use crate::parts::bands::Cut;
-use crate::picture::decode::{Decode, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::eight::to_eight_bits;
 use crate::samples::mapped::{self, Mapped, Purpose, Spread, bytes_of_rows};
@@ -394,7 +394,24 @@ impl<'a> Source<'a> {
 }
 
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        self.facts()
+    }
+
+    fn needs(&self) -> Needs {
+        self.needs()
+    }
+
+    fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
+        self.encoder_bytes(to, layout)
+    }
+
+    fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
+        self.stored_bytes(layout, restores)
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let &Wanted { written, output: to, leaves, purpose, cores, coder, .. } = wanted;
         let header = &self.header;
         let parts = Parts::new(&self.file, header, &self.directory)?.inflated_by(coder);

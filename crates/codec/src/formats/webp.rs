@@ -11,7 +11,7 @@ use image_webp::{ColorType, DecodingError, EncodingError, LoopCount, WebPDecoder
 use crate::io::reader::resize;
 use crate::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use crate::picture::animation::Animation;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::Mapped;
 use crate::samples::pixels_of;
@@ -91,26 +91,22 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, carried: self.metadata_bytes }
-    }
-
-    fn frames(&self) -> usize {
-        self.frames.as_ref().map_or(1, |frames| frames.animation.frames())
-    }
-
-    fn heap_bytes(&self) -> u64 {
-        self.frames.as_ref().map_or_else(|| DECODER_BYTES * self.layout.pixels(), Frames::heap_bytes)
-    }
-}
-
 impl Decode for Source<'_> {
-    fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        Facts {
+            frames: self.frames.as_ref().map_or(1, |frames| frames.animation.frames()),
+            metadata: MetadataBytes { native: 0, carried: self.metadata_bytes },
+            ..Facts::of(self.layout)
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        let of_still = || DECODER_BYTES * self.layout.pixels();
+        Needs::of_heap(self.frames.as_ref().map_or_else(of_still, Frames::heap_bytes))
+    }
+
+    fn decode(mut self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         match &self.frames {
             None => self.decoder.read_image(slot).map_err(decode_error)?,
             Some(frames) => frames.decode(slot)?,

@@ -31,7 +31,7 @@ use crate::metadata::multiscales::{DOCUMENTS, GroupError, LONGEST, METADATA, Mul
 use crate::parts::opening::Header;
 use crate::parts::pages::{self, PageSink, PageSource};
 use crate::parts::volumes::{NoVolumes, Volumes};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::{self, BAND, Form, Kind, Mapped, NoData, Rows};
 use crate::{CodecError, Format, Limits, Metadata, Remark, Target, picture};
@@ -315,30 +315,31 @@ impl Source {
     }
 }
 
-impl Describe for Source {
+impl Source {
     fn layout(&self) -> Layout {
         let (width, height) = size(self.region());
         let depth = if self.base().kind.bytes() == 1 { Depth::Eight } else { Depth::Sixteen };
         let layout = Layout { width, height, pixel: Pixel::Gray, depth };
         self.form().map_or(layout, |form| form.layout(width, height))
     }
+}
 
-    fn heap_bytes(&self) -> u64 {
+impl Decode for Source {
+    fn facts(&self) -> Facts {
+        Facts { mapped: self.form(), ..Facts::of(self.layout()) }
+    }
+
+    fn needs(&self) -> Needs {
         let mapped = if self.form().is_some() { self.bytes() } else { 0 };
-        self.place.heap_bytes + mapped
+        Needs::of_heap(self.place.heap_bytes + mapped)
     }
 
     fn encoder_bytes(&self, _: Format, _: &Layout) -> Option<u64> {
         Some(self.place.heap_bytes)
     }
 
-    fn mapped(&self) -> Option<Form> {
-        self.form()
-    }
-}
-
-impl Decode for Source {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let (layout, metadata) = (self.layout(), Metadata::default());
         let native = |is_sparse| Box::new(Native { heap_bytes: self.place.heap_bytes, is_sparse });
         let Some(form) = self.form() else {

@@ -179,20 +179,23 @@ impl<'a> Header<'a> {
             let what = format!("--range with a unit for a {format}");
             return Err(CodecError::unsupported(what, "only DICOM states one; give its own values"));
         }
-        let gray = target.gray.or(source.is_gray().then_some(Gray::Luma));
+        let facts = source.facts();
+        let gray = target.gray.or(facts.is_gray.then_some(Gray::Luma));
         let output = target.format_for(format);
         let pages = pages.map(|pages| Pages::new(pages, format, output, target.splits)).transpose()?;
-        let no_data = target.no_data.or(source.no_data());
+        let no_data = target.no_data.or(facts.no_data);
         Ok(Opened {
             format,
             output,
-            written: target.layout_for(source.visible_in(gray)),
+            written: target.layout_for(facts.visible_in(gray)),
             gray,
             keeps_byte_orders: false,
             range: target.range,
             levels: target.levels,
-            no_data: no_data.filter(|_| source.mapped().is_none()),
+            no_data: no_data.filter(|_| facts.mapped.is_none()),
             mask: None,
+            needs: source.needs(),
+            facts,
             source,
             file_bytes,
             is_band: false,

@@ -1,4 +1,5 @@
-//! The traits of every format's reader: the description of an opened picture, and its decoding.
+//! The trait of every format's reader: the facts about an opened picture, its needs, and its
+//! decoding.
 
 use std::fmt::Debug;
 
@@ -13,24 +14,111 @@ use crate::{
 use equalize::colour::Gray;
 use equalize::{ByteOrder, Layout, Pixel};
 
-/// A picture after its header has been read: its form, and the needs of decoding it.
-pub(crate) trait Describe: Debug {
-    /// Returns the layout that the decoder delivers.
-    fn layout(&self) -> Layout;
+/// The facts about a picture whose header has been read.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// The layout that the decoder delivers.
+    pub(crate) layout: Layout,
+    /// The number of frames that lie below each other.
+    pub(crate) frames: usize,
+    /// The bytes of the metadata once it is decoded.
+    pub(crate) metadata: MetadataBytes,
+    /// How far past the start of a cache line the pixels begin.
+    ///
+    /// 0 unless they lie in the file as they will in the slot.
+    pub(crate) lead: usize,
+    /// The byte order that decoding 16-bit samples costs least in.
+    pub(crate) byte_order: ByteOrder,
+    /// Whether the colours are a palette of grays, and the picture should become gray.
+    pub(crate) is_gray: bool,
+    /// The file's no-data value, if samples are levels.
+    pub(crate) no_data: Option<f64>,
+    /// Whether the file marks the pixels that are valid.
+    pub(crate) has_mask: bool,
+    /// Whether samples that are levels still have white as 0 when they are decoded.
+    pub(crate) is_inverted: bool,
+    /// The levels that the file states, if samples are levels.
+    pub(crate) stated: Option<Stated>,
+    /// The form of samples that are not levels.
+    pub(crate) mapped: Option<mapped::Form>,
+    /// Whether samples can be made again of levels, where the output has a place for them.
+    pub(crate) restores: bool,
+    /// Whether it has enough streams of deflate for a [`StreamCoder`].
+    pub(crate) may_be_inflated: bool,
+    /// The coding of its blocks, if it is compressed as JPEG 2000.
+    pub(crate) block_coder: Option<BlockCoder>,
+}
 
-    /// Returns the bytes of the metadata once it is decoded.
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes::default()
+impl Facts {
+    /// Returns those of one frame of plain levels, without metadata.
+    pub(crate) fn of(layout: Layout) -> Self {
+        Self {
+            layout,
+            frames: 1,
+            metadata: MetadataBytes::default(),
+            lead: 0,
+            byte_order: ByteOrder::Native,
+            is_gray: false,
+            no_data: None,
+            has_mask: false,
+            is_inverted: false,
+            stated: None,
+            mapped: None,
+            restores: true,
+            may_be_inflated: false,
+            block_coder: None,
+        }
     }
 
-    /// Returns the number of frames that lie below each other.
-    fn frames(&self) -> usize {
-        1
+    /// Returns the layout of the pixels in the slot, `gray` or as the decoder delivers them.
+    pub(crate) fn layout_in(&self, gray: Option<Gray>) -> Layout {
+        in_gray(self.layout, gray)
     }
 
-    /// Returns the most bytes of heap that decoding takes beyond small change.
-    fn heap_bytes(&self) -> u64 {
-        0
+    /// Returns the same without the mask that there may be in the place of alpha.
+    pub(crate) fn visible_in(&self, gray: Option<Gray>) -> Layout {
+        let layout = self.layout;
+        let visible = self.mapped.as_ref().map_or(layout, |form| form.visible(layout.width, layout.height));
+        in_gray(Layout { depth: layout.depth, ..visible }, gray)
+    }
+}
+
+/// The memory that decoding a picture takes, apart from its pixels.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// The most bytes of heap beyond small change.
+    pub(crate) heap: u64,
+    /// The bytes that samples take in the slot beyond the pixels that they become.
+    pub(crate) beyond: u64,
+    /// The bytes of the chroma planes that are kept for the encoder.
+    pub(crate) chroma: u64,
+    /// The workspace that makes decoding faster.
+    pub(crate) workspace: WorkspaceNeeds,
+}
+
+impl Needs {
+    /// Returns those of a decoder that needs heap only.
+    pub(crate) fn of_heap(heap: u64) -> Self {
+        Self { heap, ..Self::default() }
+    }
+}
+
+/// The memory for decoding a picture.
+pub(crate) struct Room<'r> {
+    /// Room for the pixels and [`Needs::beyond`].
+    pub(crate) slot: &'r mut [u8],
+    /// A workspace as large as [`Needs::workspace`], or shorter.
+    ///
+    /// It has any owner, and is released as soon as it is not needed any more.
+    pub(crate) workspace: Box<dyn AsMut<[u8]> + 'r>,
+}
+
+/// A picture whose header has been read, and its decoder on the CPU.
+pub(crate) trait Decode: Debug {
+    fn facts(&self) -> Facts;
+
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
     /// Returns the bytes of heap that encoding pixels of this layout takes.
@@ -40,11 +128,6 @@ pub(crate) trait Describe: Debug {
         None
     }
 
-    /// Returns the bytes that samples take in the slot beyond the pixels that they become.
-    fn beyond_bytes(&self) -> u64 {
-        0
-    }
-
     /// Returns the bytes of the samples in the output, as pixels of this layout, if known before.
     ///
     /// Samples that are not levels are made again if `restores` is set.
@@ -52,88 +135,8 @@ pub(crate) trait Describe: Debug {
         None
     }
 
-    /// Returns how far past the start of a cache line the pixels begin.
-    ///
-    /// 0 unless they lie in the file as they will in the slot.
-    fn lead(&self) -> usize {
-        0
-    }
-
-    /// Returns the byte order that decoding 16-bit samples costs least in.
-    fn byte_order(&self) -> ByteOrder {
-        ByteOrder::Native
-    }
-
-    /// Returns whether the colours are a palette of grays, and the picture should become gray.
-    fn is_gray(&self) -> bool {
-        false
-    }
-
-    /// Returns the file's no-data value, if samples are levels.
-    fn no_data(&self) -> Option<f64> {
-        None
-    }
-
-    /// Returns whether the file marks the pixels that are valid.
-    fn has_mask(&self) -> bool {
-        false
-    }
-
-    /// Returns whether samples that are levels still have white as 0 when they are decoded.
-    fn is_inverted(&self) -> bool {
-        false
-    }
-
-    /// Returns the levels that the file states, if samples are levels.
-    fn stated(&self) -> Option<Stated> {
-        None
-    }
-
-    /// Returns the form of samples that are not levels.
-    fn mapped(&self) -> Option<mapped::Form> {
-        None
-    }
-
-    /// Returns whether samples can be made again of levels, where the output has a place for them.
-    fn restores(&self) -> bool {
-        true
-    }
-
-    /// Returns whether it has enough streams of deflate for a [`StreamCoder`].
-    fn may_be_inflated(&self) -> bool {
-        false
-    }
-
-    /// Returns how its blocks are coded, if it is compressed as JPEG 2000.
-    fn block_coder(&self) -> Option<BlockCoder> {
-        None
-    }
-}
-
-/// A picture that the processor decodes.
-pub(crate) trait Decode: Describe {
-    /// Decodes into `slot`, which has room for the pixels and [`Describe::beyond_bytes`].
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError>;
-
-    /// Returns the workspace that makes decoding faster.
-    fn workspace(&self) -> WorkspaceNeeds {
-        WorkspaceNeeds::default()
-    }
-
-    /// Decodes as [`Decode::decode`] does, in a workspace of that size or a shorter one.
-    fn decode_with(
-        self: Box<Self>,
-        slot: &mut [u8],
-        _workspace: Box<dyn AsMut<[u8]> + '_>,
-        wanted: &Wanted<'_>,
-    ) -> Result<Payload, CodecError> {
-        self.decode(slot, wanted)
-    }
-
-    /// Returns the bytes of the chroma planes that are kept for the encoder.
-    fn chroma_bytes(&self) -> u64 {
-        0
-    }
+    /// Decodes into the slot of `room`.
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError>;
 
     /// Returns the description for a device that does all work on the picture, if it can.
     fn compressed(&self, _target: &Target) -> Option<CompressedJpeg> {
@@ -154,7 +157,7 @@ pub(crate) trait Decode: Describe {
 /// The purpose and the helpers of decoding a picture.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'w> {
-    /// The byte order that 16-bit samples get: the machine's, or that of [`Describe::byte_order`].
+    /// The byte order that 16-bit samples get: the machine's, or [`Facts::byte_order`].
     pub(crate) byte_order: ByteOrder,
     /// The layout and the format that will be written.
     pub(crate) written: Layout,
@@ -177,19 +180,5 @@ pub(crate) fn in_gray(layout: Layout, gray: Option<Gray>) -> Layout {
         (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
         (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
         _ => layout,
-    }
-}
-
-impl dyn Decode + '_ {
-    /// Returns the layout of the pixels in the slot, `gray` or as the decoder delivers them.
-    pub(crate) fn layout_in(&self, gray: Option<Gray>) -> Layout {
-        in_gray(self.layout(), gray)
-    }
-
-    /// Returns the same without the mask that there may be in the place of alpha.
-    pub(crate) fn visible_in(&self, gray: Option<Gray>) -> Layout {
-        let (layout, mapped) = (self.layout(), self.mapped());
-        let visible = mapped.map_or(layout, |form| form.visible(layout.width, layout.height));
-        in_gray(Layout { depth: layout.depth, ..visible }, gray)
     }
 }

@@ -12,7 +12,7 @@ use image::codecs::bmp::BmpDecoder;
 use image::{ImageDecoder, ImageError};
 
 use super::{
-    ALPHA_MASK, Alpha, BUFFER, FILE_HEADER, Facts, Form, INFO, decode_error, number, profile_at,
+    ALPHA_MASK, Alpha, BUFFER, FILE_HEADER, Form, Headers, INFO, decode_error, number, profile_at,
     profile_outside, write_rows,
 };
 use crate::io::budget::{Budget, SMALL_CHANGE, ask};
@@ -23,7 +23,7 @@ use crate::parts::banded::{BandPlace, Bands};
 use crate::parts::bands::{BandRows, Cut};
 use crate::parts::opening::{Found, Header, Opening, rows_together};
 use crate::parts::pages;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::pixels_of;
 use crate::{CodecError, Decoded, Format, Limits};
@@ -35,7 +35,7 @@ type Place = BandPlace<Picture>;
 /// The description of a bitmap, without its pixels.
 #[derive(Debug)]
 struct Picture {
-    facts: Facts,
+    headers: Headers,
     /// The bytes before the pixels.
     head: Vec<u8>,
     rows: StoredRows,
@@ -129,19 +129,20 @@ fn find(
     let Some(rows) = rows.filter(|_| is_possible) else { return Ok(None) };
     let mut head = vec![0; rows.start];
     waiting_for_file(|| file.read_exact_at(&mut head, 0))?;
-    let bands_of =
-        |facts: &Facts, unit| cut.rows((facts.layout.width, facts.layout.height), facts.layout.bytes(), unit);
-    if bands_of(&Facts::read(&head)?.1, 1).is_none() {
+    let bands_of = |headers: &Headers, unit| {
+        cut.rows((headers.layout.width, headers.layout.height), headers.layout.bytes(), unit)
+    };
+    if bands_of(&Headers::read(&head)?.1, 1).is_none() {
         return Ok(None);
     }
     // A file that is too long is refused for that.
     if about.len() <= limits.max_bytes {
         forget_empty_alpha(&mut head, file)?;
     }
-    let facts = Facts::read(&head)?.1;
-    let Some(bands) = bands_of(&facts, unit(facts.layout, facts.is_gray)) else { return Ok(None) };
+    let headers = Headers::read(&head)?.1;
+    let Some(bands) = bands_of(&headers, unit(headers.layout, headers.is_gray)) else { return Ok(None) };
     let icc = profile_at(&head)?.map(|at| profile(at, file, about.len(), budget)).transpose()?;
-    Ok(Some(Bands::new(bands, Picture { facts, head, rows, icc })))
+    Ok(Some(Bands::new(bands, Picture { headers, head, rows, icc })))
 }
 
 /// Reads the profile in these bytes of a file of this length.
@@ -200,39 +201,38 @@ pub(crate) struct Band<'a> {
     file: &'a File,
 }
 
-impl Describe for Band<'_> {
+impl Band<'_> {
     fn layout(&self) -> Layout {
-        Layout { height: self.place.count, ..self.place.picture.facts.layout }
-    }
-
-    fn is_gray(&self) -> bool {
-        self.place.picture.facts.is_gray
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        let icc = &self.place.picture.icc;
-        MetadataBytes { native: 0, carried: icc.as_ref().map_or(0, Vec::len) as u64 }
-    }
-
-    /// Returns the bytes of its headers and of a row.
-    fn heap_bytes(&self) -> u64 {
-        let Picture { head, rows, .. } = &*self.place.picture;
-        head.len() as u64 + rows.stride
+        Layout { height: self.place.count, ..self.place.picture.headers.layout }
     }
 }
 
 impl Decode for Band<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let Picture { headers, icc, .. } = &*self.place.picture;
+        let carried = icc.as_ref().map_or(0, Vec::len) as u64;
+        let metadata = MetadataBytes { native: 0, carried };
+        Facts { is_gray: headers.is_gray, metadata, ..Facts::of(self.layout()) }
+    }
+
+    /// Returns the needs for its headers and a row.
+    fn needs(&self) -> Needs {
+        let Picture { head, rows, .. } = &*self.place.picture;
+        Needs::of_heap(head.len() as u64 + rows.stride)
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let layout = self.layout();
         let Place { picture, first, count, .. } = &self.place;
-        let Picture { facts, head, rows, icc } = &**picture;
-        let above = if rows.is_negative { *first } else { facts.layout.height - first - count };
+        let Picture { headers, head, rows, icc } = &**picture;
+        let above = if rows.is_negative { *first } else { headers.layout.height - first - count };
         let at = rows.start as u64 + u64::from(above) * rows.stride;
         let head = rows.head_of(head, *count);
         let spliced = Spliced { head: &head, rows: FileAt { file: self.file, at }, at: 0 };
         let decoder = BmpDecoder::new(BufReader::with_capacity(BUFFER, spliced)).map_err(unread)?;
         decoder.read_image(slot).map_err(unread)?;
-        Ok(Facts { layout, ..*facts }.payload(icc.as_deref()))
+        Ok(Headers { layout, ..*headers }.payload(icc.as_deref()))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{coding, decode_error, plane_size};
 use crate::CodecError;
 use crate::metadata::MetadataBytes;
 use crate::picture::Other;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::inks;
 use equalize::{Depth, Layout, Pixel};
@@ -25,23 +25,13 @@ impl<'a> CmykSource<'a> {
     }
 }
 
-impl Describe for CmykSource<'_> {
+impl CmykSource<'_> {
     fn layout(&self) -> Layout {
         let Markers { width, height, .. } = self.markers;
         Layout { width, height, pixel: Pixel::Rgb, depth: Depth::Eight }
     }
 
-    fn beyond_bytes(&self) -> u64 {
-        self.layout().pixels()
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
-    }
-
-    /// Returns the bytes of heap that decoding takes.
-    ///
-    /// They are for all coefficients of a picture in several scans.
+    /// Returns the bytes of all coefficients of a picture in several scans.
     fn heap_bytes(&self) -> u64 {
         let Markers { width, height, ref components, .. } = self.markers;
         if !self.markers.progressive && self.markers.scans == 1 {
@@ -52,7 +42,17 @@ impl Describe for CmykSource<'_> {
 }
 
 impl Decode for CmykSource<'_> {
-    fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let metadata = MetadataBytes { native: 0, ..self.markers.metadata_bytes() };
+        Facts { metadata, ..Facts::of(self.layout()) }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { beyond: self.layout().pixels(), ..Needs::of_heap(self.heap_bytes()) }
+    }
+
+    fn decode(mut self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         self.reader.read_inks(slot).map_err(decode_error)?;
         let mut metadata = self.markers.metadata();
         // Adobe's programs store inverted inks: 255 is no ink. Other programs follow them, even

@@ -7,7 +7,7 @@ use super::markers::{FrameComponent, Markers};
 use super::{coding, malformed, plane_size};
 use crate::metadata::MetadataBytes;
 use crate::picture::Other;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::rescale;
 use crate::samples::stated::Stated;
@@ -43,32 +43,31 @@ impl<'a> DeepSource<'a> {
     }
 }
 
-impl Describe for DeepSource<'_> {
+impl DeepSource<'_> {
     fn layout(&self) -> Layout {
         let Markers { width, height, bits, ref components, .. } = self.markers;
         let pixel = if components.len() == 1 { Pixel::Gray } else { Pixel::Rgb };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         Layout { width, height, pixel, depth }
     }
-
-    fn stated(&self) -> Option<Stated> {
-        Some(Stated::spread(self.markers.bits.into()))
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
-    }
-
-    /// Returns the bytes of heap that decoding takes.
-    ///
-    /// They are for a copy of a scan without its stuffed bytes, and all samples.
-    fn heap_bytes(&self) -> u64 {
-        self.bytes.len() as u64 + planes_bytes(&self.markers)
-    }
 }
 
 impl Decode for DeepSource<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        Facts {
+            stated: Some(Stated::spread(self.markers.bits.into())),
+            metadata: MetadataBytes { native: 0, ..self.markers.metadata_bytes() },
+            ..Facts::of(self.layout())
+        }
+    }
+
+    /// Returns the needs for a copy of a scan without its stuffed bytes, and all samples.
+    fn needs(&self) -> Needs {
+        Needs::of_heap(self.bytes.len() as u64 + planes_bytes(&self.markers))
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, _: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let layout = self.layout();
         let planes = deep::read(self.bytes).map_err(trouble)?;
         let most = (1 << planes.bits) - 1;

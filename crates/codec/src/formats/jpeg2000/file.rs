@@ -11,7 +11,7 @@ use super::georeference;
 use super::{SETTINGS, Size, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
 use crate::metadata::{Georeference, Metadata, MetadataBytes};
 use crate::picture::Other;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::rescale;
 use crate::samples::stated::Stated;
@@ -217,32 +217,25 @@ fn only_on_gpu() -> CodecError {
     CodecError::unsupported("a high-throughput JPEG 2000", super::ON_GPU)
 }
 
-impl Describe for Source<'_> {
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    fn stated(&self) -> Option<Stated> {
-        self.stated
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        let georeference = self.georeference.as_ref().map_or(0, Georeference::bytes);
-        MetadataBytes { native: 0, carried: self.icc.as_ref().map_or(0, Vec::len) as u64 + georeference }
-    }
-
-    fn block_coder(&self) -> Option<BlockCoder> {
-        Some(block_coder(&self.bytes[self.codestream.0..]))
-    }
-
-    fn heap_bytes(&self) -> u64 {
-        // The file may be copied, to find where its packets end, and the decoder copies its input.
-        self.decoder_bytes.saturating_add(2 * self.bytes.len() as u64)
-    }
-}
-
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let georeference = self.georeference.as_ref().map_or(0, Georeference::bytes);
+        let carried = self.icc.as_ref().map_or(0, Vec::len) as u64 + georeference;
+        Facts {
+            stated: self.stated,
+            metadata: MetadataBytes { native: 0, carried },
+            block_coder: Some(block_coder(&self.bytes[self.codestream.0..])),
+            ..Facts::of(self.layout)
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        // The file may be copied, to find where its packets end, and the decoder copies its input.
+        Needs::of_heap(self.decoder_bytes.saturating_add(2 * self.bytes.len() as u64))
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let is_decoded = self.is_decoded_elsewhere(wanted.decoder, slot);
         let Self { bytes, layout, icc, georeference, codestream: (start, _), .. } = *self;
         if !is_decoded && block_coder(&bytes[start..]) == BlockCoder::HighThroughput {

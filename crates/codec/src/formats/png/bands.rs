@@ -20,7 +20,7 @@ use crate::parts::banded::Bands;
 use crate::parts::bands::Cut;
 use crate::parts::opening::{Found, Header, Opening, rows_together};
 use crate::parts::pages;
-use crate::picture::decode::Describe;
+use crate::picture::decode::Decode;
 use crate::{CodecError, Format, LevelCount, Limits};
 use equalize::{Depth, Layout, Pixel};
 
@@ -90,7 +90,7 @@ fn find(
     let source = Source::open(&outline)?;
     let (layout, stored) = (source.chunks.layout, source.chunks.stored);
     let (None, Some(stored)) = (&source.frames, stored) else { return Ok(None) };
-    if source.stated().is_some() && (levels.is_stated() || matches!(levels, LevelCount::Number(_))) {
+    if source.facts().stated.is_some() && (levels.is_stated() || matches!(levels, LevelCount::Number(_))) {
         return Ok(None);
     }
     let Some(rows) = cut.rows((layout.width, layout.height), layout.bytes(), unit(layout)) else {

@@ -8,7 +8,6 @@ use crate::parts::banded::BandPlace;
 use crate::parts::bands::BandRows;
 use crate::parts::opening::{Found, Header, Opening, rows_together};
 use crate::parts::pages;
-use crate::picture::decode::Describe;
 use crate::{CodecError, Decoded, Format};
 use equalize::Layout;
 

@@ -12,12 +12,11 @@ use crate::io::budget::Budget;
 use crate::io::cores::Cores;
 use crate::io::reader::Reader;
 use crate::parts::opening::{self, Found, Opening};
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::{self, BAND, Form, Kind, Mapped, NoData, Rows};
 use crate::samples::{pixels_of, swap_bytes};
 use crate::{CodecError, Decoded, Format, Limits, Metadata, picture};
-use equalize::Layout;
 
 /// The part of a PFM's header that is written back.
 #[derive(Clone, Debug)]
@@ -129,22 +128,18 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Describe for Source<'_> {
-    fn layout(&self) -> Layout {
-        self.form().layout(self.header.width, self.header.height)
-    }
-
-    fn mapped(&self) -> Option<Form> {
-        Some(self.form())
-    }
-
-    fn heap_bytes(&self) -> u64 {
-        mapped::heap_bytes(self, self.header.row_bytes() as usize)
-    }
-}
-
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        let form = self.form();
+        Facts { mapped: Some(form), ..Facts::of(form.layout(self.header.width, self.header.height)) }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::of_heap(mapped::heap_bytes(self, self.header.row_bytes() as usize))
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let Header { width, height, .. } = self.header;
         let end = self.start + self.header.row_bytes() * u64::from(height);
         let mut rest = vec![0; self.file.file_bytes().saturating_sub(end).min(64) as usize];

@@ -5,10 +5,9 @@ use crate::formats::tiff::compression::method;
 use crate::formats::tiff::strips::{Raster, Shape};
 use crate::formats::tiff::{Colours, Method, Source, cut, row_bytes, tags};
 use crate::metadata::MetadataBytes;
-use crate::picture::decode::Describe;
+use crate::picture::decode::{Facts, Needs};
+use crate::samples::LINE;
 use crate::samples::mapped::bytes_of_rows;
-use crate::samples::stated::Stated;
-use crate::samples::{LINE, mapped};
 use equalize::Layout;
 
 impl Source<'_> {
@@ -53,47 +52,27 @@ impl Source<'_> {
         let masks = self.pyramid.bytes_of_masks();
         tile.saturating_add(row_of_tiles).saturating_add(pyramid).saturating_add(masks)
     }
-}
 
-impl Describe for Source<'_> {
-    fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
-        let has_masks = !self.header.is_band() && !self.pyramid.masks.is_empty();
-        if self.header.method.written() != method::Compression::Stored || has_masks {
-            return None;
+    pub(super) fn facts(&self) -> Facts {
+        let header = &self.header;
+        Facts {
+            mapped: header.mapped(),
+            no_data: header.no_data.filter(|_| header.kind.is_none()),
+            may_be_inflated: self.may_be_inflated,
+            is_inverted: header.colours == Colours::WhiteIsZero,
+            stated: header.stated,
+            lead: self.lead(),
+            has_mask: self.pyramid.mask_of_picture(header).is_some(),
+            metadata: MetadataBytes {
+                native: self.directory.bytes_of_values(),
+                carried: tags::metadata_bytes(&self.directory),
+            },
+            ..Facts::of(header.layout)
         }
-        let raster = self.raster(layout, restores);
-        let overviews = if self.header.is_band() { 0 } else { self.pyramid.stored_bytes(&raster)? };
-        raster.all_bytes().checked_add(overviews)
     }
 
-    fn layout(&self) -> Layout {
-        self.header.layout
-    }
-
-    fn mapped(&self) -> Option<mapped::Form> {
-        self.header.mapped()
-    }
-
-    fn no_data(&self) -> Option<f64> {
-        self.header.no_data.filter(|_| self.header.kind.is_none())
-    }
-
-    fn may_be_inflated(&self) -> bool {
-        self.may_be_inflated
-    }
-
-    fn is_inverted(&self) -> bool {
-        self.header.colours == Colours::WhiteIsZero
-    }
-
-    fn stated(&self) -> Option<Stated> {
-        self.header.stated
-    }
-
-    fn beyond_bytes(&self) -> u64 {
-        self.header.other_bytes().saturating_add(self.header.spare_bytes())
-    }
-
+    /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as
+    /// in the slot.
     fn lead(&self) -> usize {
         let header = &self.header;
         let is_whole = header.is_straight() && header.is_direct() && !header.is_band();
@@ -106,23 +85,27 @@ impl Describe for Source<'_> {
         }
     }
 
-    /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
-    fn heap_bytes(&self) -> u64 {
-        let rows = self.header.layout.height;
-        let mask = self.pyramid.mask_of_picture(&self.header).map_or(0, |mask| mask.heap_bytes(rows));
-        mask + self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
+    /// Returns the needs for reading a strip or tile, or for correcting texts.
+    pub(super) fn needs(&self) -> Needs {
+        let header = &self.header;
+        let mask = self.pyramid.mask_of_picture(header);
+        let mask = mask.map_or(0, |mask| mask.heap_bytes(header.layout.height));
+        let tool = self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory));
+        let beyond = header.other_bytes().saturating_add(header.spare_bytes());
+        Needs { beyond, ..Needs::of_heap(mask + tool) }
     }
 
-    fn has_mask(&self) -> bool {
-        self.pyramid.mask_of_picture(&self.header).is_some()
+    pub(super) fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
+        let has_masks = !self.header.is_band() && !self.pyramid.masks.is_empty();
+        if self.header.method.written() != method::Compression::Stored || has_masks {
+            return None;
+        }
+        let raster = self.raster(layout, restores);
+        let overviews = if self.header.is_band() { 0 } else { self.pyramid.stored_bytes(&raster)? };
+        raster.all_bytes().checked_add(overviews)
     }
 
-    fn metadata(&self) -> MetadataBytes {
-        let native = self.directory.bytes_of_values();
-        MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
-    }
-
-    fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
+    pub(super) fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
         let bytes = match self.header.other_bytes() {
             0 => self.aside_bytes() + bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
             other => self.aside_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),

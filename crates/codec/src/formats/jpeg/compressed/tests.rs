@@ -1,7 +1,7 @@
 use super::super::libjpeg::{self, Frame, Space, Tables};
 use super::super::markers::{Density, Factors};
 use super::*;
-use crate::picture::decode::Describe;
+use crate::picture::decode::Decode;
 
 const SAMPLINGS: [&[(u8, u8)]; 6] = [
     &[(1, 1)],
@@ -223,6 +223,6 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         &target,
     )
     .unwrap();
-    let layout = source.layout();
+    let layout = source.facts().layout;
     (source.native(Vec::new(), None, None), layout)
 }

@@ -20,14 +20,12 @@ use super::super::{CHECKSUM, CONTRADICTION, Native, Source, decode_error, encode
 use crate::CodecError;
 use crate::io::budget::{Budget, ask};
 use crate::io::input::waiting_for_file;
-use crate::metadata::MetadataBytes;
 use crate::parts::banded::BandPlace;
 use crate::parts::bands::BandRows;
-use crate::picture::decode::{Decode, Describe, Wanted};
+use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
-use crate::samples::stated::Stated;
 use crate::samples::swap_big_endian;
-use equalize::{ByteOrder, Depth, Layout};
+use equalize::{Depth, Layout};
 
 /// Bytes that are read from the file at a time.
 const INPUT: usize = 64 << 10;
@@ -71,36 +69,29 @@ pub(crate) struct Band<'a> {
     place: Place,
 }
 
-impl Describe for Band<'_> {
+impl Band<'_> {
     fn layout(&self) -> Layout {
-        Layout { height: self.place.count, ..self.whole.layout() }
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        self.whole.metadata()
-    }
-
-    /// Returns the bytes of two decoder states, filtered rows, and rows on their way to the slot.
-    ///
-    /// The latter are there as they are stored, in a file of their own, and twice in its coders.
-    fn heap_bytes(&self) -> u64 {
-        let Stored { row, is_direct, .. } = self.place.picture.stored;
-        let place = row + WINDOW + size_of::<DecompressorOxide>();
-        let scratch = SCRATCH.max(row);
-        (2 * place + INPUT + 2 * scratch + if is_direct { 0 } else { 4 * scratch }) as u64
-    }
-
-    fn byte_order(&self) -> ByteOrder {
-        self.whole.byte_order()
-    }
-
-    fn stated(&self) -> Option<Stated> {
-        self.whole.stated()
+        Layout { height: self.place.count, ..self.whole.facts().layout }
     }
 }
 
 impl Decode for Band<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+    fn facts(&self) -> Facts {
+        Facts { layout: self.layout(), frames: 1, ..self.whole.facts() }
+    }
+
+    /// Returns the needs of two decoder states, filtered rows, and rows on their way to the slot.
+    ///
+    /// The latter are there as they are stored, in a file of their own, and twice in its coders.
+    fn needs(&self) -> Needs {
+        let Stored { row, is_direct, .. } = self.place.picture.stored;
+        let place = row + WINDOW + size_of::<DecompressorOxide>();
+        let scratch = SCRATCH.max(row);
+        Needs::of_heap((2 * place + INPUT + 2 * scratch + if is_direct { 0 } else { 4 * scratch }) as u64)
+    }
+
+    fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let slot = room.slot;
         let layout = self.layout();
         let Self { whole, file, place } = *self;
         place.picture.read(file, place.index, slot)?;
