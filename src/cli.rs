@@ -51,7 +51,7 @@ const ABOUT: &str =
 
 const LONG_ABOUT: &str = "\
 Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and
-GPUs. All devices write the same bytes (for JPEGs and deflate TIFFs with --deterministic).
+GPUs. All devices write the same bytes (for deflate TIFFs with --deterministic).
 
 Inputs are never modified. The tree below an input folder is mirrored in the output
 folder. A file that is given by name goes directly into it, or to the file that --out

@@ -445,8 +445,8 @@ pub struct Written {
 
     /// Devices that decode and encode JPEGs: auto, cpu, gpu [default: auto]
     ///
-    /// GPUs take JPEGs that are equalized on luma and written as JPEG; progressive, unusual and
-    /// damaged ones are left to the CPU. "auto" lets both take pictures from one queue. "gpu" sends
+    /// GPUs take baseline JPEGs that are written as JPEG; progressive, unusual and damaged ones are
+    /// left to the CPU. "auto" lets both take pictures from one queue. "gpu" sends
     /// everything that GPUs accept to them, and fails without a GPU. The bytes are the same either
     /// way.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]

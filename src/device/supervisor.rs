@@ -22,7 +22,7 @@ use super::required::RequiredDevices;
 use super::{Context, Device};
 use crate::config::Wait;
 use crate::device::backoff::Backoff;
-use crate::device::task::{Content, OffloadTask, Task};
+use crate::device::task::{OffloadTask, Task};
 use crate::device::worker::protocol::{Channel, FromWorker};
 use crate::device::worker::{Process, WorkerArgs, abandon};
 use crate::fs::files::WithRemedy;
@@ -299,9 +299,7 @@ impl WorkerDevice {
                     continue;
                 }
                 FromWorker::Refused(reason) => return End::Refused(reason),
-                FromWorker::Done { slot, encoded } => {
-                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded))
-                }
+                FromWorker::Done { slot, encoded } => self.done(slot, encoded),
                 FromWorker::Offloaded { slot } => self.offloaded(slot),
                 FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,

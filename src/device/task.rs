@@ -84,6 +84,11 @@ impl Task {
         }
     }
 
+    /// Returns whether a file takes the place of the slot's content.
+    pub(crate) fn encodes(&self) -> bool {
+        matches!(self.content, Content::Compressed(_)) && self.order.equalizes()
+    }
+
     /// Adds the time since the last mark to this stage.
     ///
     /// Has no effect for planes, several of which are under way at once: the clock of their picture

@@ -311,9 +311,9 @@ fn listen(channel: &Channel, engine: &dyn Engine, queues: &Queues<'_>) -> io::Re
                 let lent = Lent { slot, memory, layout, byte_orders, order };
                 lanes.send(lent).map_err(|_| without_lanes())?;
             }
-            ToWorker::Recode { slot, jpeg, operation } => {
+            ToWorker::Recode { slot, jpeg, order } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
-                jpegs.push(LentJpeg { slot, memory, jpeg, operation });
+                jpegs.push(LentJpeg { slot, memory, jpeg, order });
             }
             ToWorker::Offload { slot, offload } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);

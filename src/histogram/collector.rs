@@ -197,7 +197,8 @@ impl Outlet for Collector<'_> {
         if bins > levels {
             return Err(PictureError::TooManyBins { levels, bins });
         }
-        let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), &layout);
+        let front = finished.content.front(&layout);
+        let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), front);
         let summed;
         let (mut counts, mut channels) = (&*counts, None);
         if let Some(page) = &finished.picture.work.page {

@@ -114,9 +114,27 @@ fn outputs_have_the_bytes_of_the_cpu() {
         &["--method", "stretch"],
         &["--strength", "0.4"],
         &["--plateau", "1"],
+        // The pictures are counted, and then sent through the LUT of their kind.
+        &["--together", "all"],
+        &["--together", "all", "--color", "linked"],
     ] {
         let summary = done(&batch(&TAKEN, 5, flags), None);
         assert_eq!((recoded(&summary), left(&summary)), (5 * TAKEN.len() as u64, 0), "{flags:?}: {summary}");
+    }
+}
+
+#[test]
+fn pictures_matched_to_a_reference_have_the_bytes_of_the_cpu() {
+    if gpus() == 0 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let reference = folder.path().join("reference.jpg");
+    std::fs::write(&reference, data("422.jpg")).unwrap();
+    for colour in ["luma", "hue", "per-channel"] {
+        let flags = ["--method", "match", "--reference", reference.to_str().unwrap(), "--color", colour];
+        let summary = done(&batch(&["420.jpg", "444.jpg", "restarts.jpg"], 5, &flags), None);
+        assert_eq!((recoded(&summary), left(&summary)), (15, 0), "{colour}: {summary}");
     }
 }
 

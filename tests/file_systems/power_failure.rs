@@ -144,9 +144,12 @@ fn check_service(flags: &str, manners: Manners) {
             wait("the rest", || {
                 place.tree("disk/in").is_empty() && outputs(&mounted.disk().tree).len() == expected.len()
             });
+            let log = service.log();
             assert_eq!(service.stop(), Some(0));
             expect_ledger(&place, &mounted);
-            assert_eq!(outputs(&mounted.disk().tree), expected);
+            let made = outputs(&mounted.disk().tree);
+            let names: Vec<&String> = made.keys().collect();
+            assert!(made == expected, "{names:?} at moment {number}: {flags}\n{log}");
         }
     });
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use codec::{BaselinePicture, CompressedJpeg, JpegQuality};
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
-use histeqd_lanes::{Engine, Recoded, Recoding, Unit, open};
+use histeqd_lanes::{Engine, Order, Recoded, Recoding, Unit, open};
 
 const USAGE: &str = "usage: jpeg_coder FOLDER BATCH ROUNDS LANES";
 
@@ -84,7 +84,7 @@ fn recode(
         let (slot, behind) = rest.split_at_mut(bytes);
         slot[..file.len()].copy_from_slice(file);
         let (operation, answer) = (Operation::new(method), Recoded::Declined(String::new()));
-        all.push(Recoding { slot, jpeg, operation, answer });
+        all.push(Recoding { slot, jpeg, order: Order::Equalize(operation), answer });
         rest = behind;
     }
     let (first, others) = all.split_at_mut(pictures.len());

@@ -153,7 +153,7 @@ pub trait Lane {
         byte_orders: ByteOrders,
         order: &Order,
     ) -> Result<(), LaneError> {
-        let Parts { pixels, counts, given } = order.all_parts(slot, layout);
+        let Parts { front: pixels, counts, given } = order.all_parts(slot, layout);
         let ByteOrders { from, to } = byte_orders;
         match order {
             Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation, given),
@@ -185,8 +185,9 @@ fn no_trap() -> Result<(), EngineError> {
 
 /// A lane that recodes JPEGs on a device, one batch after the other.
 pub trait JpegLane {
-    /// Decodes, equalizes and encodes a batch, each picture in its slot.
+    /// Decodes a batch and carries out its orders, each picture in its slot.
     ///
+    /// An order that changes pixels replaces the file by another; counts are left behind the file.
     /// Returns once the slots can be read. Pictures that the lane does not take are declined.
     ///
     /// # Errors
@@ -230,12 +231,12 @@ pub const JPEG_BATCH: usize = 20;
 
 /// A JPEG that a lane is recoding.
 pub struct Recoding<'m> {
-    /// Its slot, which holds the file first and finally the result.
+    /// Its slot, which holds the file first and finally the result, as [`Order::slot_bytes`] says.
     pub slot: &'m mut [u8],
     /// The description of the file.
     pub jpeg: CompressedJpeg,
-    /// The operation, without a reference.
-    pub operation: Operation,
+    /// The work on it, one of those that [are for JPEGs](Order::is_for_jpegs).
+    pub order: Order,
     /// The result of recoding.
     pub answer: Recoded,
 }
@@ -249,12 +250,29 @@ impl Recoding<'_> {
     pub(crate) fn file(&self) -> Option<&[u8]> {
         self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
     }
+
+    /// Returns whether the slot is as long as the order needs.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.order.slot_bytes(&self.jpeg) <= self.slot.len() as u64
+    }
+
+    /// Returns the order's other input.
+    pub(crate) fn given(&self) -> &[u64] {
+        self.order.given_in(self.slot, &self.jpeg)
+    }
+
+    /// Returns the room for the result.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        self.order.parts(self.slot, &self.jpeg).0
+    }
 }
 
 /// The result of recoding a JPEG.
 pub enum Recoded {
     /// The slot begins with the result, which has this many bytes.
     Encoded(u64),
+    /// The counts are in the slot, behind the file.
+    Counted,
     /// It is left to the CPU, for this reason.
     ///
     /// The reason is empty if there is no need to report it, as for damaged data, which the CPU

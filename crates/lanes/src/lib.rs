@@ -38,7 +38,7 @@ pub use gpu_info::{GpuInfo, GpuList};
 pub use lane::{
     CodestreamLane, Engine, EngineError, JPEG_BATCH, JpegLane, Lane, LaneError, Recoded, Recoding, StreamLane,
 };
-pub use order::Order;
+pub use order::{Front, Order};
 pub use self_test::Checked;
 
 /// The device of a worker.

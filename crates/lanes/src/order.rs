@@ -1,9 +1,12 @@
-//! Orders for a lane, and the data after the picture in its slot.
+//! Orders for a lane, and the data behind the picture in its slot.
 //!
 //! The data are the counts that the lane leaves there, and its other input, such as LUTs.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
+use codec::CompressedJpeg;
 use equalize::clahe::Geometry;
 use equalize::{Layout, Levels, Method, Operation, count};
 
@@ -42,9 +45,44 @@ pub enum Order {
 /// It is a line of the CPU's cache and of device memory.
 const ALIGNMENT: usize = 64;
 
+/// A picture at the start of a slot: its pixels, or a file that a device decodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Front {
+    /// The layout of the pixels that the order is for.
+    layout: Layout,
+    /// The bytes before counts and LUTs.
+    bytes: u64,
+}
+
+impl From<&Layout> for Front {
+    fn from(layout: &Layout) -> Self {
+        Self { layout: *layout, bytes: layout.bytes() }
+    }
+}
+
+impl From<&CompressedJpeg> for Front {
+    fn from(jpeg: &CompressedJpeg) -> Self {
+        Self { layout: jpeg.layout, bytes: jpeg.slot_bytes() }
+    }
+}
+
+impl Front {
+    /// Returns the offset in a slot of the data behind it.
+    const fn end(&self) -> usize {
+        (self.bytes as usize).next_multiple_of(ALIGNMENT)
+    }
+}
+
+/// The places of data behind a picture in its slot, one after the other.
+struct Behind {
+    counts: Range<usize>,
+    given: Range<usize>,
+}
+
 /// The parts of a slot.
 pub(crate) struct Parts<'s> {
-    pub(crate) pixels: &'s mut [u8],
+    /// The pixels, or the room of a file and its result.
+    pub(crate) front: &'s mut [u8],
     /// The counts that the lane leaves.
     pub(crate) counts: &'s mut [u64],
     /// The other input of the lane: LUTs or counts.
@@ -54,12 +92,11 @@ pub(crate) struct Parts<'s> {
 impl Order {
     /// Returns the number of bytes at the start of a slot that a lane works on.
     ///
-    /// They are the pixels, and room for the counts and for the lane's other input.
-    pub fn slot_bytes(&self, layout: &Layout) -> u64 {
-        match self.counts(layout) * size_of::<u64>() + self.given_bytes(layout) {
-            0 => layout.bytes(),
-            behind => (start(layout) + behind) as u64,
-        }
+    /// They are the picture, and room for the counts and for the lane's other input.
+    pub fn slot_bytes(&self, front: impl Into<Front>) -> u64 {
+        let front = front.into();
+        let Behind { counts, given } = self.behind(&front);
+        if counts.start == given.end { front.bytes } else { given.end as u64 }
     }
 
     /// Returns whether a slot holds only the pixels of a picture, for any picture.
@@ -69,6 +106,11 @@ impl Order {
             Self::EqualizeFrames { .. } => true,
             Self::Apply(_) | Self::Nothing | Self::Count { .. } => false,
         }
+    }
+
+    /// Returns whether a [`JpegLane`](crate::JpegLane) carries it out on JPEGs.
+    pub const fn is_for_jpegs(&self) -> bool {
+        matches!(self, Self::Equalize(_) | Self::Apply(_) | Self::Count { equalize: None })
     }
 
     /// Returns the bytes of other memory that a lane of the CPU needs for a picture of this layout.
@@ -87,16 +129,16 @@ impl Order {
         }
     }
 
-    /// Splits a slot into its pixels and its counts.
+    /// Splits a slot into its picture and its counts.
     ///
     /// If a picture is counted twice, the second counts follow the first.
     ///
     /// # Panics
     /// If the slot is shorter than [`Order::slot_bytes`], or if it has counts and is not aligned to
     /// 8 bytes.
-    pub fn parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> (&'s mut [u8], &'s mut [u64]) {
-        let Parts { pixels, counts, .. } = self.all_parts(slot, layout);
-        (pixels, counts)
+    pub fn parts<'s>(&self, slot: &'s mut [u8], front: impl Into<Front>) -> (&'s mut [u8], &'s mut [u64]) {
+        let Parts { front, counts, .. } = self.all_parts(slot, front);
+        (front, counts)
     }
 
     /// Returns the part of a slot for the lane's other input.
@@ -107,20 +149,36 @@ impl Order {
     ///
     /// # Panics
     /// As [`Order::parts`].
-    pub fn given<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> &'s mut [u8] {
-        bytemuck::cast_slice_mut(self.all_parts(slot, layout).given)
+    pub fn given<'s>(&self, slot: &'s mut [u8], front: impl Into<Front>) -> &'s mut [u8] {
+        bytemuck::cast_slice_mut(self.all_parts(slot, front).given)
     }
 
-    pub(crate) fn all_parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> Parts<'s> {
-        let (counts, given) = (self.counts(layout) * size_of::<u64>(), self.given_bytes(layout));
-        let (pixels, behind) = slot.split_at_mut(layout.bytes() as usize);
-        if counts + given == 0 {
-            return Parts { pixels, counts: &mut [], given: &mut [] };
+    pub(crate) fn all_parts<'s>(&self, slot: &'s mut [u8], front: impl Into<Front>) -> Parts<'s> {
+        let place: Front = front.into();
+        let Behind { counts, given } = self.behind(&place);
+        let (front, behind) = slot.split_at_mut(place.bytes as usize);
+        if counts.len() + given.len() == 0 {
+            return Parts { front, counts: &mut [], given: &mut [] };
         }
-        let from = start(layout) - pixels.len();
-        let (counts, given) = bytemuck::cast_slice_mut(&mut behind[from..][..counts + given])
-            .split_at_mut(counts / size_of::<u64>());
-        Parts { pixels, counts, given }
+        let behind = &mut behind[counts.start - front.len()..given.end - front.len()];
+        let (counts, given) = bytemuck::cast_slice_mut(behind).split_at_mut(counts.len() / size_of::<u64>());
+        Parts { front, counts, given }
+    }
+
+    /// Returns the lane's other input in a slot that is only read.
+    ///
+    /// # Panics
+    /// As [`Order::parts`].
+    pub(crate) fn given_in<'s>(&self, slot: &'s [u8], front: impl Into<Front>) -> &'s [u64] {
+        let given = self.behind(&front.into()).given;
+        if given.is_empty() { &[] } else { bytemuck::cast_slice(&slot[given]) }
+    }
+
+    /// Returns the places of counts and other input in a slot.
+    fn behind(&self, front: &Front) -> Behind {
+        let counts = front.end()..front.end() + self.counts(&front.layout) * size_of::<u64>();
+        let given = counts.end..counts.end + self.given_bytes(&front.layout);
+        Behind { counts, given }
     }
 
     /// Returns the operation that changes the pixels, if any.
@@ -197,15 +255,11 @@ impl Order {
     }
 }
 
-/// Returns the offset in a slot of the data after the pixels.
-fn start(layout: &Layout) -> usize {
-    (layout.bytes() as usize).next_multiple_of(ALIGNMENT)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{CpuLane, Lane};
+    use codec::JpegQuality;
     use equalize::{ByteOrders, Clahe, ClipLimit, Colour, Depth, Pixel, Scratch, Tiles, equalize};
 
     const ODD: Layout = Layout { width: 67, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
@@ -248,6 +302,20 @@ mod tests {
             let (pixels, counts) = order.parts(bytemuck::cast_slice_mut(&mut slot), &ODD);
             assert_eq!((pixels.len(), counts.len()), (67 * 3, tables * 4 * 256));
         }
+    }
+
+    #[test]
+    fn the_room_of_a_jpeg_takes_the_place_of_pixels() {
+        let jpeg = CompressedJpeg { bytes: 1001, layout: ODD, quality: JpegQuality::Keep };
+        let (front, luts) = ((2 * 1001 + 67 / 8 + (64 << 10)) as usize, 256);
+        let apply = Order::Apply(Operation::new(Method::Global));
+        assert_eq!(Order::Equalize(Operation::new(Method::Global)).slot_bytes(&jpeg), front as u64);
+        assert_eq!(apply.slot_bytes(&jpeg) as usize, front.next_multiple_of(64) + luts);
+        let mut slot = vec![0_u64; apply.slot_bytes(&jpeg).div_ceil(8) as usize];
+        let slot = bytemuck::cast_slice_mut::<_, u8>(&mut slot);
+        slot[front.next_multiple_of(64)] = 7;
+        assert_eq!((apply.given(slot, &jpeg)[0], apply.given_in(slot, &jpeg)[0]), (7, 7));
+        assert_eq!(apply.parts(slot, &jpeg).0.len(), front);
     }
 
     #[test]

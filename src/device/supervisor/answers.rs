@@ -5,23 +5,25 @@ use std::path::Path;
 
 use super::worker::Loan;
 use super::{End, MAX_DECLINED, WorkerDevice};
-use crate::device::task::{Content, Offload, OffloadTask, Task};
+use crate::device::task::{Content, Offload, OffloadTask};
 use crate::fs::paths::Shown;
 use crate::progress::timings::Stage;
 use crate::slot::SlotId;
 
 impl WorkerDevice {
-    /// Passes on a slot that the worker has finished, with this content.
-    pub(super) fn done(&self, slot: SlotId, content: Content) -> Result<(), End> {
-        let returned = self.returned(slot, |loan| match (loan, content) {
-            (Loan::Picture(Task { content: Content::Pixels, .. }), Content::Pixels) => true,
-            (Loan::Picture(Task { content: Content::Compressed(_), slot, .. }), Content::Encoded(bytes)) => {
-                bytes <= slot.bytes().len() as u64
+    /// Passes on a slot that the worker has finished.
+    ///
+    /// `encoded` are the bytes of the file that it holds instead of the content that it had.
+    pub(super) fn done(&self, slot: SlotId, encoded: Option<u64>) -> Result<(), End> {
+        let returned = self.returned(slot, |loan| match loan {
+            Loan::Picture(task) if task.encodes() => {
+                encoded.is_some_and(|bytes| bytes <= task.slot.bytes().len() as u64)
             }
-            _ => false,
+            Loan::Picture(_) => encoded.is_none(),
+            Loan::Offload(_) => false,
         })?;
         let Loan::Picture(mut task) = returned else { return Ok(()) };
-        task.content = content;
+        task.content = encoded.map_or(task.content, Content::Encoded);
         task.mark(Stage::Device);
         task.pass_on();
         Ok(())

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crossbeam_channel::Receiver;
 
-use crate::device::task::{InputFile, Pass, Picture, QueuedJob};
+use crate::device::task::{Content, InputFile, Pass, Picture, QueuedJob};
 use crate::device::worker::protocol::ToWorker;
 use crate::progress::timings::Clock;
 use crate::slot::Slot;
@@ -166,7 +166,7 @@ fn a_slot_of_which_the_worker_says_what_cannot_be_is_nobody_elses_until_it_is_de
     let slot = slot_of(&device, 4);
     let (task, again, finished) = task(slot);
     device.submit(task);
-    let answer = device.done(0, Content::Encoded(3));
+    let answer = device.done(0, Some(3));
     assert!(matches!(answer, Err(End::Failed(why)) if why.contains("something else with slot 0")));
     assert_eq!(device.pool.slots()[device.id].taken, 1, "it may still write there");
     assert!(again.is_empty() && finished.is_empty());

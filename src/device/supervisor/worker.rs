@@ -13,7 +13,6 @@ use crate::device::task::{Content, OffloadTask, Task};
 use crate::device::worker::OFFLOAD_LANES;
 use crate::device::worker::protocol::{Channel, ToWorker};
 use crate::slot::{Slot, SlotId};
-use lanes::Order;
 
 /// A running worker.
 pub(super) struct Worker {
@@ -74,11 +73,9 @@ impl Loan {
             Self::Offload(task) => return ToWorker::Offload { slot, offload: task.offload },
         };
         let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
-        match (task.content, order) {
-            (Content::Compressed(jpeg), Order::Equalize(operation)) => {
-                ToWorker::Recode { slot, jpeg, operation }
-            }
-            _ => ToWorker::Work { slot, layout, byte_orders, order },
+        match task.content {
+            Content::Compressed(jpeg) => ToWorker::Recode { slot, jpeg, order },
+            Content::Pixels | Content::Encoded(_) => ToWorker::Work { slot, layout, byte_orders, order },
         }
     }
 }

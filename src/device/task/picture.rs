@@ -17,8 +17,8 @@ use crate::slot::schedule::{Attempts, DeviceId};
 use crate::slot::{ParkedId, Slot};
 use crate::source::Job;
 use codec::{CompressedJpeg, Decoded};
-use equalize::{Method, Operation};
-use lanes::Order;
+use equalize::{Layout, Method, Operation};
+use lanes::{Front, Order};
 
 /// One pass of a picture through the pipeline.
 #[derive(Clone, Debug)]
@@ -186,10 +186,20 @@ impl Picture {
 pub enum Content {
     /// Pixels, before or after the device's work.
     Pixels,
-    /// A file that a device decodes, equalizes and encodes.
+    /// A file that a device decodes.
     Compressed(CompressedJpeg),
     /// The output of a device, of this many bytes.
     Encoded(u64),
+}
+
+impl Content {
+    /// Returns the part of the slot before counts and LUTs, for pixels of this layout.
+    pub(crate) fn front(&self, layout: &Layout) -> Front {
+        match self {
+            Self::Compressed(jpeg) => jpeg.into(),
+            Self::Pixels | Self::Encoded(_) => layout.into(),
+        }
+    }
 }
 
 /// A picture after the devices' work.
@@ -218,7 +228,7 @@ impl Processed {
     /// `None` unless a report shows it and its pixels are in the slot.
     pub(crate) fn after(&self) -> Option<Box<Shown>> {
         let Picture { decoded, work, .. } = &*self.picture;
-        let pages = work.shown_of().filter(|_| !matches!(self.content, Content::Encoded(_)))?;
+        let pages = work.shown_of().filter(|_| self.content == Content::Pixels)?;
         Shown::of_slot(decoded, self.slot.bytes(), &work.job.settings.target, true, pages).map(Box::new)
     }
 

@@ -1,4 +1,4 @@
-//! The lane threads of a worker that decodes, equalizes and encodes JPEGs.
+//! The lane threads of a worker that decodes JPEGs, and equalizes and encodes or counts them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
 use crate::slot::SlotId;
 use codec::CompressedJpeg;
-use equalize::{ByteOrders, Operation};
+use equalize::ByteOrders;
 use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recoding};
 
 /// A JPEG that is lent to the worker.
@@ -20,7 +20,7 @@ pub(super) struct LentJpeg {
     pub(super) slot: SlotId,
     pub(super) memory: Arc<Mutex<Mapped>>,
     pub(super) jpeg: CompressedJpeg,
-    pub(super) operation: Operation,
+    pub(super) order: Order,
 }
 
 impl LentJpeg {
@@ -77,12 +77,12 @@ impl LaneContext<'_> {
 
     /// Tests the kernels, which the driver compiles for each process separately.
     fn check(&self, lent: &LentJpeg) -> Result<(), LaneError> {
-        let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
-        if self.checked.has(&luma, ByteOrders::NATIVE, &order) {
+        let (layout, order) = (&lent.jpeg.layout, &lent.order);
+        if self.checked.has(layout, ByteOrders::NATIVE, order) {
             return Ok(());
         }
         let _span = trace_span!("self-test").entered();
-        self.checked.check(self.engine.lane()?.as_mut(), &luma, ByteOrders::NATIVE, &order)
+        self.checked.check(self.engine.lane()?.as_mut(), layout, ByteOrders::NATIVE, order)
     }
 
     fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, LaneError> {
@@ -91,9 +91,9 @@ impl LaneContext<'_> {
         let mut batch: Vec<Recoding<'_>> = memories
             .iter_mut()
             .zip(lent)
-            .map(|(memory, &LentJpeg { jpeg, operation, .. })| {
+            .map(|(memory, &LentJpeg { jpeg, order, .. })| {
                 let answer = Recoded::Declined("it was not tried".to_owned());
-                Ok(Recoding { slot: memory.pinned(self.engine)?, jpeg, operation, answer })
+                Ok(Recoding { slot: memory.pinned(self.engine)?, jpeg, order, answer })
             })
             .collect::<Result<_, EngineError>>()?;
         for picture in &mut batch {
@@ -114,6 +114,7 @@ impl LaneContext<'_> {
 fn message(slot: SlotId, answer: Recoded) -> FromWorker {
     match answer {
         Recoded::Encoded(bytes) => FromWorker::Done { slot, encoded: Some(bytes) },
+        Recoded::Counted => FromWorker::Done { slot, encoded: None },
         Recoded::Declined(reason) => FromWorker::Declined { slot, reason: shorten(reason) },
     }
 }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::device::task::Offload;
 use crate::slot::SlotId;
 use codec::CompressedJpeg;
-use equalize::{ByteOrders, Layout, Operation};
+use equalize::{ByteOrders, Layout};
 use lanes::{GpuInfo, Order};
 
 /// A message from the main process to a worker.
@@ -52,16 +52,17 @@ pub enum ToWorker {
         /// The work to do.
         order: Order,
     },
-    /// The JPEG at the start of the slot is to be equalized and replaced by the result.
+    /// The order is to be carried out on the JPEG at the start of the slot.
     ///
-    /// It is decoded and encoded for that. The slot is the worker's until it answers.
+    /// It is decoded for that, and replaced by the result if its pixels change. The slot is the
+    /// worker's until it answers.
     Recode {
         /// The slot.
         slot: SlotId,
         /// The JPEG in it.
         jpeg: CompressedJpeg,
-        /// The operation that equalizes it.
-        operation: Operation,
+        /// The work to do.
+        order: Order,
     },
     /// The content of the slot is to be replaced by the result of this work.
     ///

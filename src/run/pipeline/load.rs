@@ -206,10 +206,17 @@ impl Loader<'_> {
     }
 
     /// Fills in the data that devices get in addition to the pixels of a picture.
-    fn give(&self, slot: &mut [u8], decoded: &Decoded, channel: Option<u16>) -> Result<(), Refusal> {
+    fn give(
+        &self,
+        slot: &mut [u8],
+        content: Content,
+        decoded: &Decoded,
+        channel: Option<u16>,
+    ) -> Result<(), Refusal> {
         if let Order::Equalize(_) | Order::Count { .. } = self.order {
             let reference = self.reference_for(decoded, channel)?;
-            self.order.given(slot, &decoded.layout).copy_from_slice(bytemuck::cast_slice(&reference));
+            let given = self.order.given(slot, content.front(&decoded.layout));
+            given.copy_from_slice(bytemuck::cast_slice(&reference));
         }
         Ok(())
     }
@@ -396,7 +403,7 @@ impl Loader<'_> {
         }
         if let Pass::Apply(tables, _) = &work.pass {
             let channel = self.channel_of(work.page.as_ref());
-            self.give_tables(&mut slots.whole, &decoded, tables, channel)?;
+            self.give_tables(&mut slots.whole, content, &decoded, tables, channel)?;
         }
         clock.mark(Stage::Decode);
         Ok(Loaded { slots, content, class, decoded, file })
@@ -414,12 +421,13 @@ impl Loader<'_> {
     fn give_tables(
         &self,
         slot: &mut Slot,
+        content: Content,
         decoded: &Decoded,
         tables: &Tables,
         channel: Option<u16>,
     ) -> Result<(), PictureError> {
         match tables {
-            Tables::Luts(luts) => self.give_luts(slot, decoded, luts, channel),
+            Tables::Luts(luts) => self.give_luts(slot, content, decoded, luts, channel),
             Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels()) => Ok(()),
             Tables::Bands(tiles) if tiles.is_of(&decoded.layout, decoded.levels()) => Ok(()),
             // Its pages were of one kind: the file has been replaced.
@@ -431,6 +439,7 @@ impl Loader<'_> {
     fn give_luts(
         &self,
         slot: &mut Slot,
+        content: Content,
         decoded: &Decoded,
         luts: &Luts,
         channel: Option<u16>,
@@ -444,7 +453,7 @@ impl Loader<'_> {
             // Pictures of its kind were counted: the file has been replaced.
             return Err(PictureError::Changed);
         };
-        self.order.given(slot.bytes_mut(), layout).copy_from_slice(luts);
+        self.order.given(slot.bytes_mut(), content.front(layout)).copy_from_slice(luts);
         Ok(())
     }
 
@@ -465,7 +474,7 @@ impl Loader<'_> {
         let request = Request { attempts, worth: machine.rates.worth(class) };
         let mut slot = machine.pool.take_parked(pixels, self.order.slot_bytes(&layout), aside, request)?;
         clock.mark(Stage::Slot);
-        self.give_tables(&mut slot, &decoded, tables, channel)?;
+        self.give_tables(&mut slot, Content::Pixels, &decoded, tables, channel)?;
         clock.mark(Stage::Decode);
         Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, file })
     }
@@ -483,7 +492,9 @@ impl Loader<'_> {
         match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
                 slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
-                Ok((slot.into(), Content::Compressed(jpeg), decoded))
+                let (content, channel) = (Content::Compressed(jpeg), self.channel_of(work.page.as_ref()));
+                self.give(slot.bytes_mut(), content, &decoded, channel)?;
+                Ok((slot.into(), content, decoded))
             }
             Err(opened) => {
                 drop(slot);
@@ -507,7 +518,8 @@ impl Loader<'_> {
         let slot = slots.whole.bytes_mut();
         let help = Help { cores: &machine.cores, coder: Some(&coder) };
         let decoded = opened.decode(slot, workspace, help)?;
-        self.give(slots.whole.bytes_mut(), &decoded, self.channel_of(work.page.as_ref()))?;
+        let channel = self.channel_of(work.page.as_ref());
+        self.give(slots.whole.bytes_mut(), Content::Pixels, &decoded, channel)?;
         let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, Content::Pixels, decoded))

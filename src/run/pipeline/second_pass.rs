@@ -6,7 +6,7 @@ use super::Run;
 use super::load::park;
 use super::passes::{self, Basis, is_adaptive};
 use crate::config::{PictureSettings, Together};
-use crate::device::task::{Done, Page, Pass, Picture, Processed, QueuedJob, Tables};
+use crate::device::task::{Content, Done, Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::picture::boxes::{Divided, StackBoxes};
 use crate::picture::counts::Counts;
@@ -34,7 +34,7 @@ impl Run<'_> {
         else {
             return;
         };
-        let Processed { mut slot, order, picture, .. } = finished;
+        let Processed { mut slot, content, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
         let has_own_range = picture.decoded.has_own_range() && !is_alone_in_bands(&picture);
         if has_own_range && picture.work.job.settings.together != Together::STACK {
@@ -52,7 +52,7 @@ impl Run<'_> {
                 let pixels = &slot.bytes()[..layout.bytes() as usize];
                 count::equalized_planes(pixels, &layout, &operation)
             }
-            _ => order.parts(slot.bytes_mut(), &layout).1.to_vec(),
+            _ => order.parts(slot.bytes_mut(), content.front(&layout)).1.to_vec(),
         };
         if let Some(page) = &picture.work.page {
             page.stack.note_prepared();
@@ -61,7 +61,10 @@ impl Run<'_> {
         let rescale = picture.decoded.rescale();
         let channel = together::sample_channel(&picture.work.job.settings, picture.work.page.as_ref());
         let counted = PictureCounts { layout, levels, channel, counts: &counts, rescale, has_own_range };
-        let (work, parked) = park(self, slot, *picture);
+        let (work, parked) = match content {
+            Content::Pixels => park(self, slot, *picture),
+            Content::Compressed(_) | Content::Encoded(_) => (picture.work, None),
+        };
         self.go_on(self.groups.add(work, parked, &counted));
     }
 

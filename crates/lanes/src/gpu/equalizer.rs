@@ -7,7 +7,8 @@ use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::engine::GpuEngine;
 use super::kernels::{ClaheTask, Kind, Span, Tables};
 use crate::lane::LaneError;
-use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, lut};
+use equalize::count::planes;
+use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, Pixel, colour, lut};
 
 /// The tables and the memory of a lane for equalization, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -73,11 +74,6 @@ impl<'e> Equalizer<'e> {
         let memory = Growing::default();
         let counted = Event::new()?;
         Ok(Self { engine, tables: at, _tables: tables, memory, counted, luts: Vec::new() })
-    }
-
-    /// Returns the tables for the next picture.
-    pub(super) fn tables(&self) -> Tables {
-        self.tables
     }
 
     /// Returns room for a plane of `bytes` bytes.
@@ -230,6 +226,102 @@ impl<'e> Equalizer<'e> {
                 false => kernels.map(stream, plan.kind, span, &self.tables),
             }
         }
+    }
+
+    /// Uploads the LUTs for a picture of this layout.
+    ///
+    /// There is one for each plane that the operation equalizes, as [`equalize::apply`] takes
+    /// them. Returns the kind of picture for [`Equalizer::map`].
+    ///
+    /// # Safety
+    /// Only this stream may use LUTs and tables until it is done.
+    pub(super) unsafe fn upload_luts(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        operation: &Operation,
+        luts: &[u8],
+    ) -> Result<Kind> {
+        let kind = Kind::new(operation, layout, &self.tables);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.engine.kernels.upload_luts(stream, kind, luts, &self.tables)? };
+        Ok(kind)
+    }
+
+    /// Sends a span through the LUTs of [`Equalizer::upload_luts`].
+    ///
+    /// # Safety
+    /// As [`Equalizer::count`].
+    pub(super) unsafe fn map(&self, stream: &Stream, kind: Kind, span: Span) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.engine.kernels.map(stream, kind, span, &self.tables) }
+    }
+
+    /// Prepares the tables for a picture of which all planes are to be counted.
+    ///
+    /// # Safety
+    /// Only this stream may use the tables until it is done.
+    pub(super) unsafe fn begin_planes(&self, stream: &Stream, layout: &Layout) -> Result<()> {
+        let number = planes(layout.pixel).len();
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.engine.kernels.clear(stream, number, layout.depth, &self.tables) }
+    }
+
+    /// Counts all planes of a span, as [`equalize::count::count`] does.
+    ///
+    /// `alpha` is room for the samples of its alpha, if it has one.
+    ///
+    /// # Safety
+    /// As [`Equalizer::count`].
+    pub(super) unsafe fn count_planes(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        span: Span,
+        alpha: Address,
+    ) -> Result<()> {
+        let kernels = &self.engine.kernels;
+        for (number, &counted) in planes(layout.pixel).iter().enumerate() {
+            let to = self.tables.counts(number, layout.depth);
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                match counted {
+                    // The first channel stands for all colours, which are counted together.
+                    colour::Plane::Channel(0) => {
+                        kernels.count(stream, Kind::plain(layout, true), span, to)?;
+                    }
+                    colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
+                        kernels.extract(stream, layout, span, alpha, channel as u32)?;
+                        let alpha = Span { at: alpha, byte_orders: ByteOrders::NATIVE, ..span };
+                        let gray = Kind { pixel: Pixel::Gray, ..Kind::plain(layout, false) };
+                        kernels.count(stream, gray, alpha, to)?;
+                    }
+                    colour::Plane::Channel(_) => {}
+                    colour::Plane::Lightness | colour::Plane::Colours => {
+                        unreachable!("it is not among what is counted")
+                    }
+                    colour::Plane::Luma => {
+                        kernels.count(stream, Kind::plain(layout, false), span, to)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Downloads the counts of [`Equalizer::count_planes`].
+    ///
+    /// # Safety
+    /// As [`Stream::download`].
+    pub(super) unsafe fn download_counts(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        counts: &mut [u32],
+    ) -> Result<()> {
+        let from = self.tables.counts(0, layout.depth);
+        // SAFETY: guaranteed by the caller.
+        unsafe { stream.download(from, bytemuck::cast_slice_mut(counts)) }
     }
 
     /// Moves on to the tables for the next picture, once all of this one has been enqueued.

@@ -10,10 +10,9 @@
 use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::{Equalizer, grow};
-use super::kernels::{Kind, Span};
+use super::kernels::Span;
 use crate::lane::{EngineError, Lane, LaneError};
-use equalize::count::planes;
-use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, Pixel, colour};
+use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation};
 
 /// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;
@@ -197,22 +196,20 @@ impl<'e> GpuLane<'e> {
         let in_chunks = self.goes_in_chunks(layout);
         let room = if in_chunks { self.ring_bytes() } else { layout.bytes() };
         let at = grow(&mut self.picture, room)?;
-        let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
-        let kind = Kind::new(operation, layout, &tables);
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used
         // again; the events order the streams.
         unsafe {
-            kernels.upload_luts(&self.work, kind, luts, &tables)?;
+            let kind = self.equalizer.upload_luts(&self.work, layout, operation, luts)?;
             if !in_chunks {
                 self.work.upload(pixels, at)?;
                 let span = Span { at, pixels: layout.pixels(), byte_orders };
-                kernels.map(&self.work, kind, span, &tables)?;
+                self.equalizer.map(&self.work, kind, span)?;
                 self.work.download(at, pixels)?;
                 return Ok(self.done.record(&self.work)?);
             }
             for (i, chunk) in Chunk::all(layout, Some(room)).iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                kernels.map(&self.work, kind, chunk.span(at, byte_orders), &tables)?;
+                self.equalizer.map(&self.work, kind, chunk.span(at, byte_orders))?;
                 self.take(&mut pixels[chunk.bytes(layout)], chunk, at)?;
             }
         }
@@ -270,40 +267,18 @@ impl<'e> GpuLane<'e> {
         let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, Some(room));
         let samples = chunks[0].pixels * layout.depth.bytes() as u64;
-        let plane = if layout.pixel.has_alpha() { self.equalizer.plane(samples)? } else { 0 };
-        let (tables, kernels, depth) = (self.equalizer.tables(), &self.engine.kernels, layout.depth);
+        let alpha = if layout.pixel.has_alpha() { self.equalizer.plane(samples)? } else { 0 };
         // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used
         // again; the events order the streams.
         unsafe {
-            kernels.clear(&self.work, planes(layout.pixel).len(), depth, &tables)?;
+            self.equalizer.begin_planes(&self.work, layout)?;
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
                 let span = chunk.span(at, ByteOrders { from: byte_order, ..ByteOrders::NATIVE });
-                for (number, &counted) in planes(layout.pixel).iter().enumerate() {
-                    let to = tables.counts(number, depth);
-                    match counted {
-                        // The first channel stands for all colours, which are counted together.
-                        colour::Plane::Channel(0) => {
-                            kernels.count(&self.work, Kind::plain(layout, true), span, to)?;
-                        }
-                        colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
-                            kernels.extract(&self.work, layout, span, plane, channel as u32)?;
-                            let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
-                            let gray = Kind { pixel: Pixel::Gray, ..Kind::plain(layout, false) };
-                            kernels.count(&self.work, gray, alpha, to)?;
-                        }
-                        colour::Plane::Channel(_) => {}
-                        colour::Plane::Lightness | colour::Plane::Colours => {
-                            unreachable!("it is not among what is counted")
-                        }
-                        colour::Plane::Luma => {
-                            kernels.count(&self.work, Kind::plain(layout, false), span, to)?;
-                        }
-                    }
-                }
+                self.equalizer.count_planes(&self.work, layout, span, alpha)?;
                 self.leave(chunk, &self.work)?;
             }
-            self.work.download(tables.counts(0, depth), bytemuck::cast_slice_mut(counts))?;
+            self.equalizer.download_counts(&self.work, layout, counts)?;
         }
         Ok(self.done.record(&self.work)?)
     }

@@ -32,7 +32,7 @@ impl Loader<'_> {
     /// Returns the description of the picture for a device that processes it alone, if a device
     /// may.
     pub(super) fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
-        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
+        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.is_for_jpegs();
         if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
@@ -51,7 +51,7 @@ impl Loader<'_> {
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
             aside: self.bytes_aside(opened),
-            compressed: jpeg.slot_bytes(),
+            compressed: self.order.slot_bytes(&jpeg),
             compressed_aside: opened.metadata_heap_bytes(),
         };
         let patience = self.patience(opened);
@@ -78,21 +78,22 @@ impl Loader<'_> {
 
     /// Records the expected work of the picture, for the decision whether GPUs start.
     pub(super) fn foresee(&self, opened: &Opened<'_>) {
-        let (Order::Equalize(operation) | Order::EqualizeFrames { operation, .. } | Order::Apply(operation)) =
-            self.order
-        else {
-            return;
-        };
         let (layout, format) = (opened.layout(), opened.format());
-        let (least, decodable) = if self.compressed(opened).is_some() {
-            (starts::least_time_of_jpeg(&layout), Decodable::Jpeg)
-        } else if let Some(coder) = opened.block_coder() {
-            (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
-        } else if opened.may_be_inflated() {
-            (starts::least_time_of_streams(&layout), Decodable::Streams)
-        } else {
-            let formats = [format, self.settings.target.format.unwrap_or(format)];
-            (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
+        let (least, decodable) = match self.order {
+            _ if self.compressed(opened).is_some() => (starts::least_time_of_jpeg(&layout), Decodable::Jpeg),
+            Order::Nothing | Order::Count { .. } => return,
+            Order::Equalize(operation)
+            | Order::EqualizeFrames { operation, .. }
+            | Order::Apply(operation) => {
+                if let Some(coder) = opened.block_coder() {
+                    (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
+                } else if opened.may_be_inflated() {
+                    (starts::least_time_of_streams(&layout), Decodable::Streams)
+                } else {
+                    let formats = [format, self.settings.target.format.unwrap_or(format)];
+                    (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
+                }
+            }
         };
         self.run.machine.rates.foresee(least, decodable);
     }

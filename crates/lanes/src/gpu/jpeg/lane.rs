@@ -3,13 +3,14 @@
 
 use super::recoder::{File, Recoder};
 use super::self_test;
-use crate::gpu::driver::{CudaError, Event, Stream};
+use crate::gpu::driver::{Address, CudaError, Event, Stream};
 use crate::gpu::engine::GpuEngine;
 use crate::gpu::equalizer::Equalizer;
-use crate::gpu::kernels::{Cover, Recolouring};
+use crate::gpu::kernels::{Cover, Recolouring, Span};
 use crate::lane::{EngineError, JpegLane, LaneError, Recoded, Recoding};
+use crate::order::Order;
 use codec::{BaselineOutput, BaselinePicture};
-use equalize::{ByteOrders, Colour, Pixel};
+use equalize::{ByteOrders, Colour, Layout, Pixel, count};
 use tracing::trace_span;
 
 /// A lane's share of device memory, divided by this, is left for CLAHE.
@@ -19,7 +20,7 @@ const SHARE_OF_CLAHE: u64 = 8;
 const MEMORY_OF_SEVERAL: u64 = 2 << 30;
 
 /// The most bytes before the data of a picture: two tables of divisors, four codes, and headers.
-const MOST_AHEAD: usize = 2048;
+const MOST_AHEAD: u64 = 2048;
 
 /// The marker at the end of a file.
 const EOI: [u8; 2] = [0xff, 0xd9];
@@ -52,13 +53,15 @@ impl<'e> CoderLane<'e> {
         self.done.wait()
     }
 
-    /// Recodes as many pictures, from the first on, as there is room for; returns their number.
+    /// Carries out the orders of as many pictures, from the first on, as there is room for, and
+    /// returns their number. All of them are counted, or none is.
     fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
         let most = self.engine.lane_memory - self.engine.lane_memory / SHARE_OF_CLAHE;
         let room = most.min(MEMORY_OF_SEVERAL);
         let mut files = Vec::new();
         let mut bytes = 0;
-        for picture in &*batch {
+        let are_counted = batch.first().is_some_and(|first| !first.order.equalizes());
+        for picture in batch.iter().take_while(|picture| picture.order.equalizes() != are_counted) {
             let file = described(picture);
             let more = file.as_ref().map_or(0, Recoder::bytes);
             if bytes + more > room && !files.is_empty() {
@@ -67,11 +70,15 @@ impl<'e> CoderLane<'e> {
             bytes += if more > most { 0 } else { more };
             files.push(file.filter(|_| more <= most));
         }
-        let coded = self.code(batch, &files);
+        let done = match are_counted {
+            true => self.count(batch, &files).map(Some),
+            false => self.code(batch, &files).map(|()| None),
+        };
         let taken = files.len();
         drop(files);
-        match coded {
-            Ok(()) => self.retrieve(&mut batch[..taken])?,
+        match done {
+            Ok(Some(counted)) => self.leave_counts(&mut batch[..taken], &counted),
+            Ok(None) => self.retrieve(&mut batch[..taken])?,
             Err(LaneError::Device(error)) => return Err(error),
             Err(LaneError::Decline(_) | LaneError::Full) => {
                 self.wait()?;
@@ -91,16 +98,81 @@ impl<'e> CoderLane<'e> {
         unsafe {
             trace_span!("decode").in_scope(|| self.recoder.decode(kernels, &self.stream, files))?;
             for (number, picture) in batch.iter().enumerate().take(files.len()) {
-                let Some(pixels) = self.recoder.pixels(number) else { continue };
-                let (layout, operation) = (picture.jpeg.layout, &picture.operation);
-                let plan = self.equalizer.plan(&layout, ByteOrders::NATIVE, operation, &[], 0)?;
-                self.equalizer.equalize(&self.stream, pixels, &plan)?;
+                let Some(at) = self.recoder.pixels(number) else { continue };
+                self.equalize(at, picture)?;
             }
             self.recoder.quantize(kernels, &self.stream)?;
             trace_span!("wait for samples").in_scope(|| self.wait())?;
             self.recoder.code(kernels, &self.stream, files)?;
         }
         Ok(trace_span!("wait for data").in_scope(|| self.wait())?)
+    }
+
+    /// Equalizes the pixels of a picture at this address.
+    ///
+    /// # Safety
+    /// As [`Equalizer::equalize`]; other input in the slot must stay until the stream is through.
+    unsafe fn equalize(&mut self, at: Address, picture: &Recoding<'_>) -> Result<(), LaneError> {
+        let (layout, given) = (&picture.jpeg.layout, picture.given());
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match &picture.order {
+                Order::Equalize(operation) => {
+                    let plan = self.equalizer.plan(layout, ByteOrders::NATIVE, operation, given, 0)?;
+                    self.equalizer.equalize(&self.stream, at, &plan)?;
+                }
+                Order::Apply(operation) => {
+                    let luts = bytemuck::cast_slice(given);
+                    let kind = self.equalizer.upload_luts(&self.stream, layout, operation, luts)?;
+                    self.equalizer.map(&self.stream, kind, span(at, layout))?;
+                }
+                Order::EqualizeFrames { .. } | Order::Nothing | Order::Count { .. } => {
+                    unreachable!("it is left to the CPU")
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes pictures and counts all their planes. Their files stay in their slots.
+    fn count(
+        &mut self,
+        batch: &[Recoding<'_>],
+        files: &[Option<File<'_>>],
+    ) -> Result<Vec<Vec<u32>>, LaneError> {
+        let batch = &batch[..files.len()];
+        let room = |picture: &Recoding<'_>| vec![0; count::length(&picture.jpeg.layout)];
+        let mut counted: Vec<_> = batch.iter().map(room).collect();
+        // SAFETY: the slots with the files are lent to this lane until it has waited for the
+        // stream, and so are the counts.
+        unsafe {
+            trace_span!("decode")
+                .in_scope(|| self.recoder.decode(&self.engine.kernels, &self.stream, files))?;
+            for (number, (picture, counts)) in batch.iter().zip(&mut counted).enumerate() {
+                let Some(at) = self.recoder.pixels(number) else { continue };
+                let layout = &picture.jpeg.layout;
+                self.equalizer.begin_planes(&self.stream, layout)?;
+                // No JPEG has alpha.
+                self.equalizer.count_planes(&self.stream, layout, span(at, layout), 0)?;
+                self.equalizer.download_counts(&self.stream, layout, counts)?;
+            }
+            self.recoder.look(&self.stream)?;
+        }
+        trace_span!("wait for counts").in_scope(|| self.wait())?;
+        Ok(counted)
+    }
+
+    /// Leaves counts in the slots.
+    fn leave_counts(&self, batch: &mut [Recoding<'_>], counted: &[Vec<u32>]) {
+        for (number, (picture, counted)) in batch.iter_mut().zip(counted).enumerate() {
+            if !self.recoder.is_whole(number) {
+                leave(picture);
+                continue;
+            }
+            let (_, counts) = picture.order.parts(picture.slot, &picture.jpeg);
+            counts.iter_mut().zip(counted).for_each(|(count, &counted)| *count = counted.into());
+            picture.answer = Recoded::Counted;
+        }
     }
 
     /// Copies the results to the slots.
@@ -111,7 +183,7 @@ impl<'e> CoderLane<'e> {
                 continue;
             };
             let bytes = head.len() + length as usize + EOI.len();
-            let Some(to) = picture.slot.get_mut(..bytes) else {
+            let Some(to) = picture.room().get_mut(..bytes) else {
                 leave(picture);
                 continue;
             };
@@ -127,6 +199,11 @@ impl<'e> CoderLane<'e> {
     }
 }
 
+/// Returns all pixels of a picture at this address.
+fn span(at: Address, layout: &Layout) -> Span {
+    Span { at, pixels: layout.pixels(), byte_orders: ByteOrders::NATIVE }
+}
+
 /// Leaves a picture to the CPU, which makes the same bytes of it and reports damage itself.
 fn leave(picture: &mut Recoding<'_>) {
     picture.decline("");
@@ -134,18 +211,20 @@ fn leave(picture: &mut Recoding<'_>) {
 
 /// Describes a picture, unless it is for the CPU.
 fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
+    if !picture.order.is_for_jpegs() || !picture.has_slot() {
+        return None;
+    }
     let file = BaselinePicture::read(picture.file()?)?;
     let layout = picture.jpeg.layout;
     let output = BaselineOutput::new(&file, picture.jpeg.quality)?;
+    let keeps_hue = picture.order.operation().is_some_and(|operation| operation.colour == Colour::Hue);
     let recolouring = match (&file.components[..], layout.pixel) {
         ([_, _, _], Pixel::Rgb) => Recolouring::Rgb(cover(&file)?),
-        ([_, _, _], Pixel::Gray) if picture.operation.colour == Colour::Hue => {
-            Recolouring::Hue(cover(&file)?)
-        }
+        ([_, _, _], Pixel::Gray) if keeps_hue => Recolouring::Hue(cover(&file)?),
         (_, Pixel::Gray) => Recolouring::Nothing,
         _ => return None,
     };
-    let room = picture.slot.len().checked_sub(MOST_AHEAD).and_then(|room| u32::try_from(room).ok())?;
+    let room = picture.jpeg.slot_bytes().checked_sub(MOST_AHEAD).and_then(|room| u32::try_from(room).ok())?;
     let is_same = file.size == (layout.width, layout.height);
     is_same.then_some(File { picture: file, output, room, recolouring })
 }

@@ -192,6 +192,22 @@ impl Recoder {
         Some(if rgb > 0 { rgb } else { samples })
     }
 
+    /// Starts looking for faults of pictures that do not go back.
+    ///
+    /// # Safety
+    /// As [`Recoder::decode`].
+    pub(super) unsafe fn look(&mut self, stream: &Stream) -> Result<(), LaneError> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.coefficients.look(stream) }
+    }
+
+    /// Returns whether no fault has been found in a picture. Any other one is for the CPU.
+    ///
+    /// Valid once the stream is through with [`Recoder::look`].
+    pub(super) fn is_whole(&self, number: usize) -> bool {
+        self.coefficients.is_whole(number)
+    }
+
     /// Starts the way back: transforms samples, quantizes other coefficients anew, and counts
     /// symbols.
     ///

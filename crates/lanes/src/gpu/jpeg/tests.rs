@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use super::CoderLane;
 use super::coefficients::Coefficients;
 use super::self_test::KNOWN;
+use crate::cpu::CpuLane;
 use crate::gpu::GpuEngine;
 use crate::gpu::driver::{Event, Stream};
-use crate::lane::{JpegLane, Recoded, Recoding};
+use crate::lane::{JpegLane, Lane, Recoded, Recoding};
+use crate::order::Order;
 use codec::{BaselinePicture, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, Target};
-use equalize::{Clahe, ClipLimit, Colour, Method, Operation, Pixel, Scratch, Strength, Stretch, Tiles};
+use equalize::{ByteOrders, Clahe, ClipLimit, Colour, Method, Operation, Pixel, Strength, Stretch, Tiles};
 
 /// Pseudo-random numbers (xorshift), the same each time.
 struct Random(u64);
@@ -197,26 +199,48 @@ fn damage_that_the_codec_finds_is_found() {
     assert!(count.both > 300 && count.neither > 1000 && count.unclear < 50, "{count:?}");
 }
 
-/// Returns a picture as the CPU decodes it, and the CPU's output.
+/// A picture as the CPU decodes it, and its results for it.
+struct Expected {
+    decoded: Decoded,
+    /// The order's other input.
+    given: Vec<u64>,
+    counts: Vec<u64>,
+    /// The output, if the order changes the pixels.
+    output: Option<Vec<u8>>,
+}
+
+/// Carries out an order on the CPU.
 ///
 /// `None` if the picture is decoded to RGB that a lane does not take.
-fn recoded_by_cpu(file: &[u8], operation: &Operation, target: &Target) -> Option<(Decoded, Vec<u8>)> {
+fn done_by_cpu(file: &[u8], order: &Order, target: &Target) -> Option<Expected> {
     const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
     let (mut from, mut buffer) = (tempfile::tempfile().unwrap(), Vec::new());
     from.write_all(file).unwrap();
     from.rewind().unwrap();
     let opened = codec::open(&mut from, &mut buffer, &LIMITS, target).ok()?;
-    let mut slot = vec![0; opened.slot_bytes()];
+    let bytes = opened.slot_bytes().max(order.slot_bytes(&opened.layout()) as usize);
+    let mut slot = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+    let slot = bytemuck::cast_slice_mut(&mut slot);
     let workspace = vec![0; opened.workspace().bytes as usize];
     let is_for_lane = opened.compressed(target).is_some();
-    let decoded = opened.decode(&mut slot, workspace, &Cores::new(0)).ok()?;
-    if decoded.layout.pixel != Pixel::Gray && !is_for_lane {
+    let decoded = opened.decode(slot, workspace, &Cores::new(0)).ok()?;
+    let layout = decoded.layout;
+    if layout.pixel != Pixel::Gray && !is_for_lane {
         return None;
     }
-    equalize::equalize(&mut slot, &decoded.layout, operation, &mut Scratch::default());
-    let mut to = tempfile::tempfile().unwrap();
-    codec::encode(&decoded, &mut slot, target, &mut Vec::new(), &Cores::new(0), &mut to).unwrap();
-    Some((decoded, content(to)))
+    // Counts of a reference and LUTs, alike for all pictures.
+    let given = order.given(slot, &layout);
+    given.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at as u8).wrapping_mul(29) & 0x7f);
+    let given = bytemuck::cast_slice(given).to_vec();
+    CpuLane::default().carry_out(slot, &layout, ByteOrders::NATIVE, order).unwrap();
+    let (pixels, counts) = order.parts(slot, &layout);
+    let counts = counts.to_vec();
+    let output = order.equalizes().then(|| {
+        let mut to = tempfile::tempfile().unwrap();
+        codec::encode(&decoded, pixels, target, &mut Vec::new(), &Cores::new(0), &mut to).unwrap();
+        content(to)
+    });
+    Some(Expected { decoded, given, counts, output })
 }
 
 /// Returns the target of an operation whose outputs are JPEGs too.
@@ -238,40 +262,59 @@ fn a_lane_is_tested_with_the_bytes_of_the_cpu() {
     for known in &KNOWN {
         let (operation, jpeg_quality) = (known.operation(), known.quality);
         let target = target_for(&operation, jpeg_quality);
-        let (decoded, expected) = recoded_by_cpu(known.file, &operation, &target).unwrap();
+        let expected = done_by_cpu(known.file, &Order::Equalize(operation), &target).unwrap();
         let mut to = tempfile::tempfile().unwrap();
-        codec::write_encoded(&decoded, known.recoded, &mut to).unwrap();
-        assert!(content(to) == expected);
+        codec::write_encoded(&expected.decoded, known.recoded, &mut to).unwrap();
+        assert!(Some(content(to)) == expected.output);
     }
 }
 
-/// Recodes files; returns the outputs.
-fn recoded_by_gpu(
+/// Carries out an order on files, and compares the results with the CPU's.
+///
+/// Returns how many of them the lane took.
+fn compare_done(
     lane: &mut CoderLane<'_>,
-    files: &[(Decoded, Vec<u8>)],
-    operation: Operation,
+    files: &[(PathBuf, Vec<u8>, Expected)],
+    order: Order,
     quality: JpegQuality,
-) -> Vec<Option<Vec<u8>>> {
-    let slot = |(decoded, file): &(Decoded, Vec<u8>)| {
-        let more = 2 * decoded.layout.pixels() as usize + (64 << 10);
-        [&file[..], &vec![0; file.len() + more]].concat()
+) -> usize {
+    let jpeg = |file: &[u8], expected: &Expected| CompressedJpeg {
+        bytes: file.len() as u64,
+        layout: expected.decoded.layout,
+        quality,
     };
-    let mut slots: Vec<_> = files.iter().map(slot).collect();
-    let picture = |(slot, (decoded, file)): (_, &(Decoded, Vec<u8>))| {
-        let layout = decoded.layout;
-        let jpeg = CompressedJpeg { bytes: file.len() as u64, layout, quality };
-        Recoding { slot, jpeg, operation, answer: Recoded::Declined(String::new()) }
+    let slot = |(_, file, expected): &(PathBuf, Vec<u8>, Expected)| {
+        let jpeg = jpeg(file, expected);
+        let mut slot = vec![0_u64; order.slot_bytes(&jpeg).div_ceil(8) as usize];
+        let bytes = bytemuck::cast_slice_mut(&mut slot);
+        bytes[..file.len()].copy_from_slice(file);
+        order.given(bytes, &jpeg).copy_from_slice(bytemuck::cast_slice(&expected.given));
+        slot
     };
-    let slices = slots.iter_mut().map(|slot| &mut slot[..]);
-    let mut batch: Vec<_> = slices.zip(files).map(picture).collect();
+    let mut slots: Vec<Vec<u64>> = files.iter().map(slot).collect();
+    let mut batch = Vec::new();
+    for (slot, (_, file, expected)) in slots.iter_mut().zip(files) {
+        let (slot, answer) = (bytemuck::cast_slice_mut(slot), Recoded::Declined(String::new()));
+        batch.push(Recoding { slot, jpeg: jpeg(file, expected), order, answer });
+    }
     lane.recode(&mut batch).unwrap();
-    let written = |(picture, (decoded, _)): (&Recoding<'_>, &(Decoded, _))| {
-        let Recoded::Encoded(length) = picture.answer else { return None };
-        let mut to = tempfile::tempfile().unwrap();
-        codec::write_encoded(decoded, &picture.slot[..length as usize], &mut to).unwrap();
-        Some(content(to))
-    };
-    batch.iter().zip(files).map(written).collect()
+    let mut taken = 0;
+    for (picture, (path, _, expected)) in batch.iter_mut().zip(files) {
+        match picture.answer {
+            Recoded::Encoded(length) => {
+                let (mut to, encoded) = (tempfile::tempfile().unwrap(), &picture.slot[..length as usize]);
+                codec::write_encoded(&expected.decoded, encoded, &mut to).unwrap();
+                assert!(Some(content(to)) == expected.output, "{} differs", path.display());
+            }
+            Recoded::Counted => {
+                let (_, counts) = order.parts(picture.slot, &picture.jpeg);
+                assert!(expected.output.is_none() && *counts == expected.counts, "{}", path.display());
+            }
+            Recoded::Declined(_) => continue,
+        }
+        taken += 1;
+    }
+    taken
 }
 
 #[test]
@@ -286,7 +329,7 @@ fn files_are_those_of_the_cpu() {
     let coloured = |colour, method| Operation { colour, ..Operation::new(method) };
     let stretch = Method::Stretch(Stretch { low: 5000, high: 20_000 });
     let mut lane = CoderLane::new(&device.engine).unwrap();
-    for (operation, jpeg_quality) in [
+    let orders = [
         (Operation::new(Method::Global), JpegQuality::Keep),
         (Operation::new(clahe), JpegQuality::Value(75)),
         (weak, JpegQuality::Value(100)),
@@ -299,25 +342,37 @@ fn files_are_those_of_the_cpu() {
         (coloured(Colour::Linked, stretch), JpegQuality::Keep),
         (coloured(Colour::Lab, clahe), JpegQuality::Value(95)),
         (Operation { colour: Colour::Lab, ..weak }, JpegQuality::Keep),
-    ] {
-        let target = target_for(&operation, jpeg_quality);
-        let (mut both, mut left) = (0, 0);
-        for some in jpegs().chunks(16) {
-            let mut files = Vec::new();
-            let mut expected = Vec::new();
-            for (path, file) in some {
-                let Some((decoded, recoded)) = recoded_by_cpu(file, &operation, &target) else { continue };
-                files.push((decoded, file.clone()));
-                expected.push((path, recoded));
-            }
-            let written = recoded_by_gpu(&mut lane, &files, operation, jpeg_quality);
-            for ((path, expected), written) in expected.iter().zip(written) {
-                both += usize::from(written.is_some());
-                left += usize::from(written.is_none());
-                assert!(written.is_none_or(|written| written == *expected), "{} differs", path.display());
-            }
-        }
-        println!("{both} are the same, {left} are left to the CPU");
-        assert!(both > 10, "{both}");
+    ];
+    let orders = orders.map(|(operation, quality)| (Order::Equalize(operation), quality));
+    let matched = Operation::new(Method::Match);
+    let given = [
+        (Order::Equalize(matched), JpegQuality::Keep),
+        (Order::Equalize(Operation { colour: Colour::PerChannel, ..matched }), JpegQuality::Keep),
+        (Order::Apply(Operation::new(Method::Global)), JpegQuality::Keep),
+        (Order::Apply(coloured(Colour::Hue, Method::Global)), JpegQuality::Value(90)),
+        (Order::Apply(coloured(Colour::Linked, Method::Global)), JpegQuality::Keep),
+    ];
+    for (order, jpeg_quality) in orders.into_iter().chain(given) {
+        let operation = order.operation().unwrap();
+        compare_orders(&mut lane, order, &target_for(&operation, jpeg_quality));
     }
+    for colour in [Colour::Luma, Colour::PerChannel] {
+        let target = target_for(&coloured(colour, Method::Global), JpegQuality::Keep);
+        compare_orders(&mut lane, Order::Count { equalize: None }, &target);
+    }
+}
+
+/// Compares the results of an order for all files.
+fn compare_orders(lane: &mut CoderLane<'_>, order: Order, target: &Target) {
+    let (mut taken, mut all) = (0, 0);
+    for some in jpegs().chunks(16) {
+        let expected = |(path, file): &'_ (PathBuf, Vec<u8>)| {
+            done_by_cpu(file, &order, target).map(|expected| (path.clone(), file.clone(), expected))
+        };
+        let files: Vec<_> = some.iter().filter_map(expected).collect();
+        all += files.len();
+        taken += compare_done(lane, &files, order, target.jpeg_quality);
+    }
+    println!("{order:?}: {taken} of {all} are the same, the others are left to the CPU");
+    assert!(taken > 10, "{taken}");
 }
