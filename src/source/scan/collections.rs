@@ -2,8 +2,8 @@
 //! out. The groups above the images have metadata of their own, which name the images.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use codec::{IMAGE_METADATA, is_collection_folder};
 
@@ -32,5 +32,10 @@ pub(super) fn files(candidates: &[Candidate]) -> Vec<(PathBuf, PathBuf)> {
     let all = groups.into_iter().flat_map(|(folder, place)| {
         names().chain(of_file()).map(move |name| (folder.join(&name), place.join(name)))
     });
-    all.filter(|(file, _)| fs::symlink_metadata(file).is_ok_and(|there| there.is_file())).collect()
+    // Copying a link or a file that cannot be read fails with the reason, if it does.
+    all.filter(|(file, _)| match fs::symlink_metadata(file) {
+        Ok(there) => !there.is_dir(),
+        Err(why) => !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    })
+    .collect()
 }
