@@ -160,11 +160,17 @@ pub fn groups_of_labels(folder: &str) -> impl Iterator<Item = (&str, &str)> {
 /// be read may be one, and counts.
 pub fn is_collection_folder(folder: &Path) -> bool {
     DOCUMENTS.iter().any(|document| match read_document(&folder.join(document)) {
-        Ok(document) => serde_json::from_slice::<Value>(&document).map_or(true, |document| {
-            let said = attributes(&document);
-            said.is_some_and(|said| said.contains_key("plate") || said.contains_key("bioformats2raw.layout"))
-        }),
+        Ok(document) => may_say_collection(&document),
         Err(why) => !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    })
+}
+
+/// Returns whether a document of [`DOCUMENTS`] declares its group a collection of images, or says
+/// nothing that can be read.
+pub fn may_say_collection(document: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(document).map_or(true, |document| {
+        let said = attributes(&document);
+        said.is_some_and(|said| said.contains_key("plate") || said.contains_key("bioformats2raw.layout"))
     })
 }
 
