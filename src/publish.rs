@@ -15,7 +15,7 @@ mod upload;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +25,7 @@ use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::digest::Digest;
 use crate::fs::files;
+use crate::fs::input;
 use crate::fs::paths::{Shown, folder_of};
 
 pub use image_upload::ImageUpload;
@@ -127,23 +128,21 @@ impl Publisher {
     /// is there already.
     ///
     /// # Errors
-    /// When the file cannot be read, the output cannot be written, or a file that must not be
-    /// replaced is there.
+    /// When the output cannot be written, or a file that must not be replaced is there.
     pub fn copy(
         &self,
         root: &Path,
-        file: &Path,
+        file: &mut File,
         output: &Path,
         replaces: Replaces,
     ) -> Result<(), PublishError> {
-        let open = || File::open(file).map_err(|why| PublishError::new(file, why));
-        let (first, there) = (open()?, File::open(output));
-        if there.is_ok_and(|there| are_same(first, there).unwrap_or(false)) {
+        let both = file.try_clone().and_then(|file| are_same(file, input::open(output)?));
+        if both.unwrap_or(false) {
             return Ok(());
         }
         let mut copy = self.begin(root, output)?;
         copy.replace(replaces);
-        io::copy(&mut open()?, copy.file()).map_err(|why| copy.unwritten(why))?;
+        file.rewind().and_then(|()| io::copy(file, copy.file())).map_err(|why| copy.unwritten(why))?;
         copy.publish().map(drop)
     }
 

@@ -10,17 +10,23 @@ pub(crate) mod resume;
 pub mod together;
 mod volumes;
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
 use crate::config::{Existing, Naming, Settings};
 use crate::device::machine::Machine;
-use crate::error::Error;
+use crate::error::{Error, PictureError};
 use crate::fs::paths::Shown;
 use crate::progress::{Event, Events, Remade, Reporter, Summary, listing};
-use crate::publish::{self, Publisher, Replaces};
+use crate::publish::{self, Publisher, Replaces, Upload};
 use crate::report;
+use crate::selection::Links;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan, Skipped, Workload};
 use pipeline::{Encoder, Outlet, Purpose, Run, WaitingBands};
 use resume::Resume;
+use store::{Object, Url};
 use together::Groups;
 
 /// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
@@ -58,14 +64,52 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     written.map(|()| summary)
 }
 
-/// Writes the files of a plan that stay as they are, and notes those that cannot be written.
+/// Writes the files of a plan that stay as they are. Those that cannot be copied have failed.
 fn copy(plan: &mut Plan, settings: &Settings, publisher: &Publisher) {
-    let replaces = if settings.existing == Existing::Overwrite { Replaces::Any } else { Replaces::Own };
-    for (from, to) in std::mem::take(&mut plan.copies) {
-        if let Err(why) = publisher.copy(&settings.out, &from, &to, replaces) {
-            plan.notes.push(format!("{} is not copied: {why}", Shown(&from)));
-        }
+    let mut copies = std::mem::take(&mut plan.copies);
+    // The search has found that these cannot be read.
+    copies.retain(|(from, _)| plan.failed.iter().all(|(failed, _)| failed != from));
+    plan.failed.extend(copies.into_iter().filter_map(|(from, to)| {
+        let why = copy_file(&from, &to, settings, publisher).err()?;
+        Some((from, PictureError::Collection(why)))
+    }));
+}
+
+/// Writes a file that stays as it is to its place, or returns why it cannot be, with a remedy.
+fn copy_file(from: &Path, to: &Path, settings: &Settings, publisher: &Publisher) -> Result<(), String> {
+    if settings.selection.links == Links::Never && from.is_symlink() {
+        return Err("it is a link, and no link is followed; put a file in its place".to_owned());
     }
+    let unread = |why: io::Error| format!("it cannot be read: {why}; make it readable and run again");
+    let mut file = match store::is_url(from) {
+        true => fetched(from, settings).map_err(io::Error::other),
+        false => settings.roots.open(from),
+    }
+    .map_err(unread)?;
+    if !file.metadata().map_err(unread)?.is_file() {
+        return Err("it is not a regular file; put one in its place".to_owned());
+    }
+    let replaces = if settings.existing == Existing::Overwrite { Replaces::Any } else { Replaces::Own };
+    let (kind, copied) = match store::is_url(&settings.out) {
+        true => {
+            let bucket = Url::parse(to).and_then(|url| settings.storage.bucket(&url));
+            let bucket = bucket.map_err(|why| why.to_string())?;
+            ("object", Upload::copy(&bucket, &mut file, to, replaces == Replaces::Any))
+        }
+        false => ("file", publisher.copy(&settings.out, &mut file, to, replaces)),
+    };
+    copied.map_err(|why| match why.is_of_another() {
+        true => format!("{} is another {kind} of that name; move it away and run again", Shown(to)),
+        false => why.to_string(),
+    })
+}
+
+/// Returns the content of an object.
+fn fetched(from: &Path, settings: &Settings) -> Result<File, String> {
+    let url = Url::parse(from).map_err(|why| why.to_string())?;
+    let bucket = settings.storage.bucket(&url).map_err(|why| why.to_string())?;
+    let found = bucket.head(&url).map_err(|why| why.to_string())?.ok_or("it is gone")?;
+    Object::new(bucket, found.entry).open().map_err(|why| why.to_string())
 }
 
 /// Sends the pictures of a plan through the devices and into an outlet.

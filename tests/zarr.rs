@@ -1,6 +1,7 @@
 //! OME-Zarr images: folders that are one picture each.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
@@ -330,9 +331,41 @@ fn the_metadata_of_a_collection_go_with_its_images() {
     assert_eq!(place.tree("out").iter().filter(|name| !is_of_image(name)).count(), copied.len());
     place.run("in/file --out alone --devices cpu").exits(0);
     assert_eq!(place.read("alone/OME/METADATA.ome.xml"), b"<OME/>");
-    place.file("alone/.zattrs", "another");
-    place.run("in/file --out alone --devices cpu").exits(0).says(".zattrs is not copied");
-    assert_eq!(place.read("alone/.zattrs"), b"another");
+}
+
+#[test]
+fn metadata_of_a_collection_that_cannot_be_copied_have_failed_with_a_remedy() {
+    let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
+    image.write(&place, "in/file/0");
+    place.file("in/file/.zattrs", r#"{"bioformats2raw.layout": 3}"#);
+    place.file("elsewhere.xml", "<OME/>");
+    place.file("out/file/.zattrs", "another");
+    fs::create_dir(place.path("in/file/OME")).unwrap();
+    link(&place, "../../gone.xml", "in/file/OME/METADATA.ome.xml");
+    let run = "in --out out --devices cpu";
+    let told = [
+        "in/file/.zattrs: these metadata of a collection are not copied: \
+         out/file/.zattrs is another file of that name; move it away and run again",
+        "in/file/OME/METADATA.ome.xml: cannot be read",
+    ];
+    for done in ["Done: 1 picture", "Skipped: 1 already done"] {
+        let ran = place.run(run);
+        ran.exits(1).says(done).says(told[0]).says(told[1]).says("Failed: 2");
+    }
+    let json = place.run(&format!("{run} --json")).exits(1).json();
+    let failed = json["failed"].as_array().unwrap();
+    assert!(failed.len() == 2 && failed[1]["input"].as_str().unwrap().ends_with(".zattrs"), "{json}");
+    assert_eq!(place.read("out/file/.zattrs"), b"another");
+    fs::remove_file(place.path("out/file/.zattrs")).unwrap();
+    fs::remove_file(place.path("in/file/OME/METADATA.ome.xml")).unwrap();
+    link(&place, "../../../elsewhere.xml", "in/file/OME/METADATA.ome.xml");
+    place.run(&format!("{run} --links never")).exits(1).says("it is a link");
+    place.run(run).exits(0);
+    assert_eq!(place.read("out/file/.zattrs"), place.read("in/file/.zattrs"));
+    assert_eq!(place.read("out/file/OME/METADATA.ome.xml"), b"<OME/>");
+    fs::set_permissions(place.path("in/file/.zattrs"), fs::Permissions::from_mode(0o000)).unwrap();
+    let Some(ran) = place.run_without_privileges("in --out other --devices cpu") else { return };
+    ran.exits(1).says("in/file/.zattrs: these metadata of a collection are not copied: it cannot be read");
 }
 
 #[test]

@@ -83,6 +83,9 @@ pub enum PictureError {
     /// It is a sidecar file that could not be copied.
     #[error("it is not copied: {0}")]
     Sidecar(String),
+    /// It has the metadata of a collection of images, and could not be copied.
+    #[error("these metadata of a collection are not copied: {0}")]
+    Collection(String),
     /// One of its pages failed.
     #[error("page {number}: {error}")]
     Page {
@@ -135,7 +138,7 @@ impl PictureError {
             Self::Publish(error) => error.is_transient(),
             Self::Slot(error) => !matches!(error, SlotError::LargerThanMemory { .. }),
             // The rules for input and output paths can change without the picture.
-            Self::Changed | Self::Folder(_) | Self::Sidecar(_) => true,
+            Self::Changed | Self::Folder(_) | Self::Sidecar(_) | Self::Collection(_) => true,
             Self::Refused(refusal) => !matches!(
                 refusal,
                 Refusal::NotAFile
@@ -194,6 +197,7 @@ impl PictureError {
             | Self::Folder(_)
             | Self::Mask(_)
             | Self::Sidecar(_)
+            | Self::Collection(_)
             | Self::Refused(_) => false,
         }
     }

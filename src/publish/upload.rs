@@ -59,6 +59,41 @@ impl Upload {
         })
     }
 
+    /// Writes the output `output` with the content of a file, unless that is there already.
+    /// Replaces no other object, unless it may be any.
+    ///
+    /// # Errors
+    /// When it cannot be written, or another object is in its place.
+    pub fn copy(
+        bucket: &Bucket,
+        file: &mut File,
+        output: &Path,
+        replaces_any: bool,
+    ) -> Result<(), PublishError> {
+        let mut upload = Self::begin(bucket, output, None)?;
+        let length = io::copy(file, upload.file()).map_err(|why| upload.unwritten(why))?;
+        let there = bucket.head(&upload.url).map_err(|why| upload.failed(why))?;
+        if let Some(found) = there {
+            let is_as_long = found.entry.size == length;
+            let content = if is_as_long { bucket.get(&upload.url, length) } else { Ok(None) };
+            let content = content.map_err(|why| upload.failed(why))?;
+            if content.is_some_and(|content| upload.has(&content)) {
+                return Ok(());
+            }
+            if !replaces_any {
+                return Err(PublishError::new(output, io::Error::other(Appeared("object"))));
+            }
+            upload.replace_any();
+        }
+        upload.publish().map(drop)
+    }
+
+    /// Returns whether this is the content that was written.
+    fn has(&self, content: &[u8]) -> bool {
+        let mut own = vec![0; content.len()];
+        self.file.read_exact_at(&mut own, 0).is_ok() && own == content
+    }
+
     /// Permits the output to replace any object.
     pub fn replace_any(&mut self) {
         self.replaces_any = true;

@@ -32,6 +32,7 @@ use crate::fs::paths::{Identity, Shown};
 use crate::selection::{Choice, Links, Selection, is_hidden};
 use crate::source::stop::Stop;
 use codec::Limits;
+use collections::Groups;
 use found::{Candidate, Found};
 
 /// Lists the pictures to process.
@@ -68,6 +69,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         stop,
         lasting_inodes: HashMap::new(),
         folders: FolderSettings::default(),
+        groups: Groups::default(),
         found,
         plan,
     };
@@ -75,7 +77,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         Some(list) => search.list(list, settings)?,
         None => settings.inputs.iter().try_for_each(|input| search.input(input))?,
     }
-    let Search { found, mut plan, mut folders, .. } = search;
+    let Search { found, mut plan, mut folders, groups, .. } = search;
     if let Some(why) = folders.idle_flag(settings).filter(|_| settings.folder_settings && !stop.asked()) {
         return Err(Error::Usage(why));
     }
@@ -102,8 +104,8 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         plan.failed.retain(|(path, _)| !pictures.have(path));
         plan.skipped.retain(|one| one.why != Skip::NotAFile || !pictures.have(&one.input));
     }
-    if settings.naming == Naming::Mirror && !store::is_url(&settings.out) {
-        plan.copies = collections::files(&candidates);
+    if settings.naming == Naming::Mirror {
+        plan.copies = collections::files(&candidates, &groups);
     }
     candidates::plan(candidates, settings, stop, &mut plan)?;
     plan.notes.extend(sidecars::note(&plan.jobs, settings));
@@ -149,6 +151,8 @@ struct Search<'a> {
     lasting_inodes: HashMap<u64, bool>,
     /// The folders' own settings for their pictures.
     folders: FolderSettings,
+    /// Those above images in object storage.
+    groups: Groups,
     found: Vec<Found>,
     plan: Plan,
 }

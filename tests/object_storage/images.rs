@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::proxy::{Fault, start};
 use super::server::{Bucket, bucket};
+use super::stub::{Listings, Stub};
 use crate::harness::{Place, Ran, project, wait};
 use crate::zarr::Image;
 
@@ -209,6 +210,35 @@ fn two_runs_of_other_settings_at_once_leave_no_mixture() {
     bucket.run(&place, ["in", "--out", &out]).exits(0).says("Done: 1 picture");
     place.run("in --out reference --devices cpu").exits(0);
     assert_same(&bucket, &place, "out", "reference");
+}
+
+#[test]
+fn the_metadata_of_a_collection_go_with_its_images_from_and_to_a_bucket() {
+    let (stub, place) = (Stub::start(Listings::Whole), Place::new());
+    Image::of([1, 40, 40], [16, 16]).write(&place, "in/file/0");
+    place.file("in/file/.zattrs", r#"{"bioformats2raw.layout": 3}"#);
+    place.file("in/file/.zgroup", "{}");
+    place.file("in/file/OME/METADATA.ome.xml", "<OME/>");
+    place.file("in/.zgroup", "{}");
+    let metadata = [".zattrs", ".zgroup", "OME/METADATA.ome.xml"].map(|name| format!("file/{name}"));
+    for name in place.tree("in") {
+        stub.put(&format!("in/{name}"), place.read(format!("in/{name}")));
+    }
+    stub.put("here/file/.zgroup", "{}");
+    let read = |name: &String| place.read(format!("in/{name}"));
+    for (input, out) in [("in", "here"), ("s3://b/in", "there")] {
+        stub.run(&place, &format!("{input} --out s3://b/{out} --devices cpu")).exits(0);
+        assert!(metadata.iter().all(|name| stub.get(&format!("{out}/{name}")) == Some(read(name))), "{out}");
+        assert_eq!(stub.get(&format!("{out}/.zgroup")), None);
+    }
+    stub.run(&place, "s3://b/in --out local --devices cpu").exits(0);
+    assert!(metadata.iter().all(|name| place.read(format!("local/{name}")) == read(name)));
+    stub.put("taken/file/.zattrs", "another");
+    stub.run(&place, "in --out s3://b/taken --devices cpu").exits(1).says(
+        "in/file/.zattrs: these metadata of a collection are not copied: \
+         s3://b/taken/file/.zattrs is another object of that name; move it away and run again",
+    );
+    assert_eq!(stub.get("taken/file/.zattrs").unwrap(), b"another");
 }
 
 /// Points the program to a server that is slow to write.

@@ -18,6 +18,7 @@ const TILE_LENGTH: u16 = 323;
 const OFFSETS: u16 = 324;
 const LENGTHS: u16 = 325;
 const EXTRA: u16 = 338;
+const XMP: u16 = 700;
 
 const SMALLER: u32 = 1;
 const MASK: u32 = 4;
@@ -353,6 +354,35 @@ fn levels_that_do_not_say_so_are_made_again_of_their_picture() {
     check_levels(&after[4..].iter().collect::<Vec<_>>());
     let (_, after) = run(&place, &cog(&file), "--overviews drop");
     assert_eq!(after.iter().map(Read::size).collect::<Vec<_>>(), [(120, 40), (512, 384), (512, 384)]);
+}
+
+#[test]
+fn levels_of_a_ventana_slide_are_made_again_unless_its_tiles_overlap() {
+    const SCAN: &str = "<Metadata><iScan Magnification='40' ScanRes='0.25' Z-layers='1'/></Metadata>";
+    const APART: &str = "<EncodeInfo><SlideStitchInfo><ImageInfo AOIScanned='1' NumCols='2'>\
+        <TileJointInfo Direction='RIGHT' Tile1='1' Tile2='2' OverlapX='0' OverlapY='0'/>\
+        </ImageInfo></SlideStitchInfo></EncodeInfo>";
+    const OVERLAPPING: &str = "<EncodeInfo><SlideStitchInfo><ImageInfo AOIScanned='1' NumCols='2'>\
+        <TileJointInfo Direction='RIGHT' Tile1='1' Tile2='2' OverlapX='6' OverlapY='0'/>\
+        </ImageInfo></SlideStitchInfo></EncodeInfo>";
+    let place = Place::new();
+    let level = |size, text| Page::natural(size, 3, 2).described(text);
+    let slide = |info| {
+        let label = Page::natural((60, 150), 3, 2).described("Label_Image").with(XMP, Values::Text(SCAN));
+        let tissue = Page::natural((80, 60), 1, 1).described("Probability_Image");
+        let largest = level((512, 384), "level=0 mag=40 quality=90").with(XMP, Values::Text(info));
+        let half = level((256, 192), "level=1 mag=20 quality=90");
+        [label, tissue, largest, half, level((128, 96), "level=2 mag=10 quality=90")]
+    };
+    let (_, after) = run(&place, &cog(&slide(APART)), "");
+    check_levels(&after[2..].iter().collect::<Vec<_>>());
+    assert!(after[2].samples != slide(APART)[2].samples);
+    for first in [0, 2] {
+        place.file("in/a.tif", cog(&slide(OVERLAPPING)[first..]));
+        let ran = place.run("in --out out --overwrite --devices cpu");
+        ran.exits(1).says("in/a.tif: ").says("a Ventana slide (BIF) whose tiles overlap is not supported");
+        ran.says("vips openslideload");
+    }
 }
 
 /// Returns a mask of a page that hides its first columns.

@@ -85,7 +85,7 @@ pub use io::input::{waited_for_files, waiting_for_file};
 pub use metadata::multiscales::{
     Axis, DOCUMENTS as IMAGE_DOCUMENTS, GroupError, LONGEST as LONGEST_DOCUMENT, METADATA as IMAGE_METADATA,
     Multiscales, groups_of_labels, image_document, is_collection_folder, is_image_folder, is_labels_folder,
-    lists_labels, says_image,
+    lists_labels, may_say_collection, says_image,
 };
 pub use metadata::pam::pam_of_new_pixels;
 pub use metadata::{Georeference, Metadata, Resolution};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use store::{Bucket, Entry, Found as Stored, Listed, Object, Url};
 
+use super::collections::is_document;
 use super::found::{Candidate, Found};
 use super::images::{Images, ListedImage};
 use super::{Search, why_no_image_folder};
@@ -111,7 +112,7 @@ impl Search<'_> {
         let listed: Vec<_> =
             listed.map_while(|listed| listed.map_err(|why| fault = Some(why)).ok()).collect();
         let is_there = !listed.is_empty();
-        let mut images = Images::find(&listed, |key| self.is_image(bucket, folder, key))?;
+        let mut images = Images::find(&listed, |key| self.is_image(input, bucket, folder, key))?;
         let mut left_out = HashSet::new();
         for listed in listed {
             let (key, size) = match &listed {
@@ -125,6 +126,9 @@ impl Search<'_> {
                 continue;
             }
             let url = bucket.url(key);
+            if let Some(below) = url.below(folder).filter(|below| is_document(Path::new(below))) {
+                self.groups.documents.insert(input.join(below));
+            }
             let Some(below) = self.wanted(&url, size, folder, input, &mut left_out) else { continue };
             if let Some(root) = image_folder_of(&path_of(&url)) {
                 self.no_image(root, &images, &mut left_out);
@@ -141,11 +145,18 @@ impl Search<'_> {
         fault.map_or(Ok(is_there), Err)
     }
 
-    /// Returns whether an object is an image's document, in a folder that is to be searched.
+    /// Returns whether an object is an image's document, in a folder that is to be searched. Takes
+    /// note of the documents of collections.
     ///
     /// # Errors
     /// That of the bucket. An object that cannot be read fails by itself.
-    fn is_image(&mut self, bucket: &Bucket, folder: &Url, key: &str) -> Result<bool, store::Error> {
+    fn is_image(
+        &mut self,
+        input: &Path,
+        bucket: &Bucket,
+        folder: &Url,
+        key: &str,
+    ) -> Result<bool, store::Error> {
         let url = bucket.url(key);
         let Some(below) = url.below(folder).map(Path::new) else { return Ok(false) };
         let is_output = self.out_url.as_ref().is_some_and(|out| url.is_in(out));
@@ -153,7 +164,13 @@ impl Search<'_> {
             return Ok(false);
         }
         match bucket.get(&url, LONGEST_DOCUMENT) {
-            Ok(document) => Ok(document.is_some_and(|document| codec::says_image(&document))),
+            Ok(Some(document)) => {
+                if codec::may_say_collection(&document) {
+                    self.groups.collections.insert(input.join(below.parent().unwrap_or(below)));
+                }
+                Ok(codec::says_image(&document))
+            }
+            Ok(None) => Ok(false),
             Err(why) if why.concerns_bucket() => Err(why),
             Err(why) => {
                 self.plan.failed.push((path_of(&url), PictureError::of_store(why)));

@@ -30,6 +30,8 @@ pub(super) const SCALE: &str = "scale it first, as in `gdal_translate -ot UInt16
 pub(super) const TO_RGB: &str =
     "convert it to RGB first, as in `vips icc_transform IN OUT.tif srgb --input-profile cmyk` (libvips)";
 pub(crate) const SPLIT: &str = "split it into single pictures first, as in `tiffsplit IN PAGE-` (libtiff)";
+/// OpenSlide knows how the tiles of slides lie.
+pub(crate) const STITCH: &str = "write it as one picture first, as in `vips openslideload IN 'OUT.tif[tile,pyramid,bigtiff]'` (libvips with OpenSlide)";
 pub(super) const SPLIT_DICOM: &str =
     "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
 pub(super) const RECOMPRESS: &str = "compress it otherwise first, as in `tiffcp -c zip IN OUT` (libtiff)";

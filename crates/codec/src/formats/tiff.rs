@@ -253,6 +253,7 @@ impl<'a> Source<'a> {
         if pictures.places[0] != first {
             directory = read_directory(&mut file, form, pictures.places[0], budget)?;
         }
+        read::slide::refuse_overlaps(&directory)?;
         let at = pictures.places[0];
         let mut first_page =
             place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);

@@ -156,14 +156,21 @@ pub fn groups_of_labels(folder: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// Returns whether a folder is the group of several images.
 ///
-/// It is a plate, or all that bioformats2raw made of a file.
+/// It is a plate, or all that bioformats2raw made of a file. A folder with a document that cannot
+/// be read may be one, and counts.
 pub fn is_collection_folder(folder: &Path) -> bool {
-    let mut documents = DOCUMENTS.iter().flat_map(|document| read_document(&folder.join(document)));
-    documents.any(|document| {
-        let document = serde_json::from_slice::<Value>(&document).unwrap_or_default();
-        let attributes = attributes(&document);
-        attributes
-            .is_some_and(|said| said.contains_key("plate") || said.contains_key("bioformats2raw.layout"))
+    DOCUMENTS.iter().any(|document| match read_document(&folder.join(document)) {
+        Ok(document) => may_say_collection(&document),
+        Err(why) => !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    })
+}
+
+/// Returns whether a document of [`DOCUMENTS`] declares its group a collection of images, or says
+/// nothing that can be read.
+pub fn may_say_collection(document: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(document).map_or(true, |document| {
+        let said = attributes(&document);
+        said.is_some_and(|said| said.contains_key("plate") || said.contains_key("bioformats2raw.layout"))
     })
 }
 
