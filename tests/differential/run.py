@@ -25,12 +25,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import pydicom
 import tifffile
 
 from equalized import equalized
 from picture import difference
-from readers import kind, read_output, readers_of
+from readers import dataset, kind, read_output, readers_of
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -108,7 +107,7 @@ def allowed(path, ours):
     """What two pictures may differ by."""
     if not ours.is_levels():
         return step(ours)
-    if kind(path) == 'dicom' and pydicom.dcmread(path, stop_before_pixels=True).file_meta.TransferSyntaxUID in LOSSY:
+    if kind(path) == 'dicom' and dataset(path, stop_before_pixels=True).file_meta.TransferSyntaxUID in LOSSY:
         return 257 if ours.frames[0].dtype == np.uint8 else 1
     return TOLERANCE.get(kind(path), 0)
 
@@ -126,7 +125,9 @@ def traits(path):
     """What the definition has to know of a file besides its samples."""
     what = kind(path)
     if what == 'dicom':
-        data = pydicom.dcmread(path, stop_before_pixels=True)
+        data = dataset(path, stop_before_pixels=True)
+        if data.PhotometricInterpretation == 'PALETTE COLOR':
+            return {}
         bits = data.get('BitsStored', 8)
         has_other_bits = bits > 8 or bits < data.BitsAllocated or bits == 1 or data.get('PixelRepresentation') == 1
         # Gray is spread over what there is, colours over all of their bits.

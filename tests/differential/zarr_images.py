@@ -6,20 +6,15 @@ import zarr
 from numcodecs import Blosc
 from zarr.codecs import ZstdCodec
 
+from common import natural, smaller
+
 KINDS = {"t": "time", "c": "channel"}
 
 
 def means(larger, shape):
-    """Means of whole samples, halves up, of what is there at the end of an axis."""
-    factors = [next(f for f in (n // m, n // m + 1) if f and m in (n // f, -(-n // f))) for n, m in zip(larger.shape, shape)]
-    is_float = larger.dtype.kind == "f"
-    total, count = larger.astype("f8" if is_float else "i8"), np.ones(larger.shape, "i8")
-    for axis, (factor, length) in enumerate(zip(factors, shape)):
-        kept = [slice(None)] * larger.ndim
-        kept[axis] = slice(0, min(length * factor, total.shape[axis]))
-        starts = np.arange(length) * factor
-        total, count = (np.add.reduceat(part[tuple(kept)], starts, axis) for part in (total, count))
-    return (total / count if is_float else (2 * total + count) // (2 * count)).astype(larger.dtype)
+    """The next smaller array of an image: its planes made smaller."""
+    planes = larger.reshape(-1, *larger.shape[-2:])
+    return np.stack([smaller(plane, shape[-2:]) for plane in planes]).reshape(shape)
 
 
 def shapes(base, axes, levels):
@@ -70,17 +65,6 @@ def read(path):
     image = attributes.get("ome", attributes)["multiscales"][0]
     arrays = [group[dataset["path"]] for dataset in image["datasets"]]
     return attributes, arrays
-
-
-def natural(shape, dtype, seed=5):
-    """Waves of a few thousand levels, other ones in each channel, and noise."""
-    random = np.random.default_rng(seed)
-    grid = np.indices(shape, sparse=True)
-    waves = sum(np.sin(axis / (7 + number)) for number, axis in enumerate(grid))
-    values = (waves - waves.min()) ** 2 * 90 + random.integers(0, 40, shape)
-    most = np.iinfo(dtype).max if np.dtype(dtype).kind in "ui" else 1e9
-    least = -400 if np.dtype(dtype).kind == "i" else 0
-    return np.clip(values * (0.05 if np.dtype(dtype).itemsize == 1 else 1) + least, -most, most).astype(dtype)
 
 
 # What the tests and the check have of both versions.

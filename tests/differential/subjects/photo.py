@@ -1,0 +1,56 @@
+"""`--preset photo`, and each of its steps alone, makes the bytes of its definition (photo_model.py).
+
+Pictures are gray and colour, with and without alpha, of 8 and 16 bits; dark ones, flat ones, and such as no grid divides.
+"""
+
+from itertools import product
+
+import numpy as np
+
+from common import outputs, same
+from photo_model import photo
+
+# Flags, and the settings of the definition that they change.
+STEPS = [
+    ("", {}),
+    ("--strength 0", {"strength": 0}),
+    ("--exposure 1 --clip-low 1 --clip-high 2", {"exposure": 1000, "clip_low": 10_000, "clip_high": 20_000}),
+    ("--exposure 0 --noise 200 --clip-limit 3", {"exposure": 0, "noise": 200, "clip_limit": 3.0}),
+    ("--exposure 0 --noise 0 --tiles 3x5", {"exposure": 0, "noise": 0, "tiles": (3, 5)}),
+]
+KINDS = {1: "GRAYSCALE", 3: "RGB", 4: "RGB_ALPHA"}
+
+
+def picture(random, height, width, channels, dtype, share):
+    """Smooth areas beside noise, in `share` of the range."""
+    top = np.iinfo(dtype).max
+    across, down = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
+    base = 0.15 + 0.5 * across * down + 0.3 * random.random((height, width)) * (across > 0.5)
+    tints = 0.6 + 0.4 * random.random(3) if channels > 1 else np.ones(1)
+    values = (base[..., None] * tints * share * top).clip(0, top).astype(dtype)
+    if channels == 4:
+        values = np.dstack([values, np.where(random.random((height, width)) < 0.2, 0, top).astype(dtype)])
+    return values.squeeze()
+
+
+def write(path, values):
+    """As PAM, whose samples are big-endian."""
+    channels = values.shape[2] if values.ndim > 2 else 1
+    size = f"WIDTH {values.shape[1]}\nHEIGHT {values.shape[0]}\nDEPTH {channels}\nMAXVAL {np.iinfo(values.dtype).max}"
+    path.write_bytes(f"P7\n{size}\nTUPLTYPE {KINDS[channels]}\nENDHDR\n".encode() + values.astype(values.dtype.newbyteorder(">")).tobytes())
+
+
+def check_all(place):
+    random = np.random.default_rng(66)
+    pictures = {"constant": np.full((40, 50, 3), 90, np.uint8), "black": np.zeros((40, 50), np.uint8)}
+    for (height, width), *kind in product([(96, 132), (75, 101), (13, 12), (7, 9)], (1, 3, 4), ("u1", "u2"), (0.1, 0.3, 1)):
+        pictures[f"{height}x{width}-{'-'.join(map(str, kind)).replace('.', '_')}"] = picture(random, height, width, *kind)
+    (place / "in").mkdir()
+    for name, values in pictures.items():
+        write(place / "in" / f"{name}.pam", values)
+    for flags, settings in STEPS:
+        for path, output in outputs(place / "in", "--preset", "photo", *flags.split()):
+            values = pictures[path.stem]
+            body = output.read_bytes().split(b"ENDHDR\n", 1)[1]
+            found = np.frombuffer(body, values.dtype.newbyteorder(">")).reshape(values.shape)
+            same(found, photo(values, **settings), f"photo {flags}: {path.name}")
