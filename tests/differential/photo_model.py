@@ -99,17 +99,7 @@ def clahe(plane, number, tiles, clip_limit, noise):
     return np.clip(np.rint(value), 0, number - 1).astype(np.int64)
 
 
-def lumas(
-    picture,
-    number=None,
-    exposure=0,
-    clip_low=1750,
-    clip_high=1750,
-    tiles=(8, 8),
-    clip_limit=None,
-    noise=0,
-    strength=FULL,
-):
+def lumas(picture, number=None, exposure=0, clip_low=1750, clip_high=1750, tiles=(8, 8), clip_limit=None, noise=0, strength=FULL):
     """The old and the new luma of a picture, or its gray plane. The exposure is of the counts of
     all samples that are not transparent."""
     number = number or np.iinfo(picture.dtype).max + 1

@@ -126,15 +126,16 @@ def traits(path):
     what = kind(path)
     if what == 'dicom':
         data = dataset(path, stop_before_pixels=True)
-        if data.PhotometricInterpretation == 'PALETTE COLOR':
+        photometric = data.get('PhotometricInterpretation')
+        if photometric == 'PALETTE COLOR':
             return {}
         bits = data.get('BitsStored', 8)
         has_other_bits = bits > 8 or bits < data.BitsAllocated or bits == 1 or data.get('PixelRepresentation') == 1
         # Gray is spread over what there is, colours over all of their bits.
-        limits = (0, 2**bits - 1) if data.SamplesPerPixel == 3 else None
+        limits = (0, 2**bits - 1) if data.get('SamplesPerPixel') == 3 else None
         padding = data.get('PixelPaddingValue')
         absent = None if padding is None else sorted([padding, data.get('PixelPaddingRangeLimit', padding)])
-        return {'spread': has_other_bits, 'limits': limits, 'inverted': data.PhotometricInterpretation == 'MONOCHROME1', 'absent': absent}
+        return {'spread': has_other_bits, 'limits': limits, 'inverted': photometric == 'MONOCHROME1', 'absent': absent}
     if what == 'tiff':
         with tifffile.TiffFile(path) as file:
             tag, page = file.pages[0].tags.get('GDAL_NODATA'), file.pages[0].keyframe

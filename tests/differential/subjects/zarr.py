@@ -7,7 +7,6 @@ the same bytes.
 
 import copy
 import filecmp
-import hashlib
 import json
 import os
 
@@ -115,20 +114,13 @@ def compare(name, source, output, axes, together, function):
     check({path for path in made if path.name in METADATA} == {path for path in kept if path.name in METADATA}, f"{name}: files")
 
 
-def digest(folder):
-    whole = hashlib.sha256()
-    for path, file in files(folder).items():
-        whole.update(str(path).encode() + b"\0" + file.read_bytes())
-    return whole.hexdigest()
-
-
 def check_all(place):
     for name, axes, rules in cases(place):
         for number, (flags, together, function, *least) in enumerate(rules):
-            digests = set()
+            made = []
             for memory in ("", *(least or ["8MiB"])):
                 out = place / f"{name}-{number}{memory}"
                 run(place / name, "--out", out, "--threads", "2", *flags.split(), *(["--memory", memory] if memory else []))
                 compare(f"{name} {flags} {memory}", place / name, out / name, axes, together, function)
-                digests.add(digest(out / name))
-            check(len(digests) == 1, f"{name} {flags}: the memory makes a difference")
+                made.append({path: file.read_bytes() for path, file in files(out / name).items()})
+            check(made[0] == made[1], f"{name} {flags}: the memory makes a difference")
