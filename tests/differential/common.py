@@ -28,15 +28,20 @@ def same(found, expected, what):
 
 def run(*arguments, code=0):
     """Runs histeqd, which has to end with this exit code, if one is given; returns its words."""
-    words = [str(argument) for argument in arguments]
-    ran = subprocess.run([HISTEQD, *words, "--no-config", "--devices", DEVICES], capture_output=True, text=True, errors="replace")
-    check(code in (None, ran.returncode), f"{' '.join(words)}: exit {ran.returncode}: {ran.stderr.strip()}")
+    command = [HISTEQD, *map(str, arguments), "--no-config", "--devices", DEVICES]
+    ran = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    check(code in (None, ran.returncode), f"{' '.join(command)}: exit {ran.returncode}: {ran.stderr.strip()}")
     return ran.stdout + ran.stderr
+
+
+def own(place):
+    """A new folder."""
+    return Path(tempfile.mkdtemp(dir=place))
 
 
 def outputs(folder, *flags):
     """Runs histeqd over a folder; returns its files, each with its output, which may have another format."""
-    out = Path(tempfile.mkdtemp(dir=folder.parent))
+    out = own(folder.parent)
     run(folder, "--out", out, *flags)
     return [(path, next(out.glob(f"{path.stem}.*"))) for path in sorted(folder.iterdir())]
 
@@ -65,6 +70,12 @@ def natural(shape, dtype, seed=5):
     return np.clip(values * (0.05 if np.dtype(dtype).itemsize == 1 else 1) + least, -most, most).astype(dtype)
 
 
+def of_range(shape, dtype, top=None):
+    """Such samples up to a value, or else over the whole range of their type; of floats, up to 1."""
+    values, kind = natural(shape, float), np.dtype(dtype).kind
+    return (values / values.max() * (top or (np.iinfo(dtype).max if kind in "iu" else 1))).astype(dtype)
+
+
 def edges(size, to, factor):
     """Where boxes begin, and where the last one ends."""
     starts = [n * factor if factor else n * size // to for n in range(to)]
@@ -77,8 +88,7 @@ def smaller(picture, to, none=None, alpha=False):
     data = picture.reshape(height, width, -1)
     is_integer = picture.dtype.kind in "iu"
     fits = lambda size, to, factor: to in (size // factor, -(-size // factor))
-    factors = (f for f in range(1, 1025) if fits(height, to[0], f) and fits(width, to[1], f))
-    factor = next(factors, None)
+    factor = next((f for f in range(1, 1025) if fits(height, to[0], f) and fits(width, to[1], f)), None)
     (rows, bottom), (columns, right) = edges(height, to[0], factor), edges(width, to[1], factor)
 
     colours = data[..., :-1] if alpha else data
@@ -88,13 +98,8 @@ def smaller(picture, to, none=None, alpha=False):
         counts &= ~(is_none.all(-1) if picture.dtype in (np.uint8, np.uint16) else is_none.any(-1))
     if alpha:
         counts &= data[..., -1] != 0
-
-    def sums(values):
-        return np.add.reduceat(np.add.reduceat(values[:bottom, :right], rows, 0), columns, 1)
-
-    def mean(total, count):
-        return (2 * total + count) // (2 * count) if is_integer else total / count
-
+    sums = lambda values: np.add.reduceat(np.add.reduceat(values[:bottom, :right], rows, 0), columns, 1)
+    mean = lambda total, count: (2 * total + count) // (2 * count) if is_integer else total / count
     wide = np.where(counts[..., None], data, 0).astype(np.int64 if is_integer else np.float64)
     count = sums(counts.astype(np.int64))[..., None]
     made = mean(sums(wide), np.maximum(count, 1)).astype(picture.dtype)
@@ -106,19 +111,27 @@ def smaller(picture, to, none=None, alpha=False):
     return made.reshape(tuple(to) + picture.shape[2:])
 
 
+def item(**elements):
+    """A data set of these elements."""
+    from pydicom.dataset import Dataset
+
+    made = Dataset()
+    for name, value in elements.items():
+        setattr(made, name, value)
+    return made
+
+
 def dicom(pixels, **elements):
     """A data set of gray frames (frames, height, width), or of one, with these elements."""
-    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.dataset import FileMetaDataset
     from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
-    data, bits = Dataset(), 8 * pixels.itemsize
-    data.file_meta = FileMetaDataset()
-    data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    *frames, height, width = pixels.shape
+    (*frames, height, width), bits = pixels.shape, 8 * pixels.itemsize
     image = dict(Rows=height, Columns=width, SamplesPerPixel=1, PhotometricInterpretation="MONOCHROME2", BitsAllocated=bits, BitsStored=bits)
     image |= dict(HighBit=bits - 1, PixelRepresentation=int(pixels.dtype.kind == "i"), **({"NumberOfFrames": frames[0]} if frames else {}))
     about = dict(SOPClassUID="1.2.840.10008.5.1.4.1.1.4", SOPInstanceUID=generate_uid(), StudyInstanceUID="1.2.4", PatientID="kept", Modality="MR")
-    for name, value in (about | image | elements).items():
-        setattr(data, name, value)
+    data = item(**(about | image | elements))
+    data.file_meta = FileMetaDataset()
+    data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
     data.add_new("PixelData", "OB" if bits == 8 else "OW", pixels.tobytes())
     return data

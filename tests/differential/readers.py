@@ -16,7 +16,7 @@ import tifffile
 from PIL import Image, ImageSequence
 from pydicom.uid import ExplicitVRBigEndian, ImplicitVRLittleEndian
 
-from picture import Picture, to_whole_bytes
+from picture import Picture, spread_over_bytes, to_whole_bytes
 
 warnings.simplefilter('ignore')
 logging.disable()
@@ -207,8 +207,7 @@ def with_netpbmfile(path):
         return Picture.of([samples])
     if file.magicnumber in ('P1', 'P4'):
         return Picture.of([((1 - samples) * 255).astype(np.uint8)]) if most == 1 else None
-    top = 255 if most <= 255 else 65535
-    return Picture.of([((2 * samples.astype(np.int64) * top + most) // (2 * most)).astype(np.uint8 if top == 255 else np.uint16)])
+    return Picture.of([spread_over_bytes(samples, most)])
 
 
 def with_magick(path):

@@ -1,12 +1,12 @@
 """Makes OME-Zarr images with zarr-python, and reads them. Run by itself, it writes those of tests/data/zarr anew."""
 
-import os, shutil
+import shutil
 import numpy as np
 import zarr
 from numcodecs import Blosc
 from zarr.codecs import ZstdCodec
 
-from common import natural, smaller
+from common import ROOT, natural, smaller
 
 KINDS = {"t": "time", "c": "channel"}
 
@@ -43,9 +43,8 @@ def write(path, base, axes, levels=2, version="0.5", labels=True, **storage):
     """Writes an image whose largest array is `base`; `storage` is for zarr's create_array."""
     shutil.rmtree(path, ignore_errors=True)
     group = zarr.create_group(path, zarr_format=2 if version == "0.4" else 3, attributes=attributes(axes, levels, version))
-    data = base
     for number, shape in enumerate(shapes(base.shape, axes, levels)):
-        data = means(data, shape) if number else data
+        data = means(data, shape) if number else base
         write_array(group, f"s{number}", data, version, **storage)
     if labels:
         own = group.create_group("labels", attributes={"labels": ["cells"]})
@@ -80,6 +79,5 @@ COMMITTED = {
 }
 
 if __name__ == "__main__":
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/zarr")
     for name, image in COMMITTED.items():
-        write(os.path.join(here, name), **image)
+        write(ROOT / "tests/data/zarr" / name, **image)

@@ -130,9 +130,7 @@ def pictures(sources):
     def real(pattern, y, x, h, w):
         path, = glob.glob(os.path.join(sources, pattern))
         a = cv2.imread(path, cv2.IMREAD_UNCHANGED)[y:y + h, x:x + w]
-        if a.ndim == 2:
-            return a[..., None]
-        return a[..., [2, 1, 0, 3][:a.shape[2]]]
+        return a[..., None] if a.ndim == 2 else a[..., [2, 1, 0, 3][:a.shape[2]]]
     yield 'cell', real('*scikit-image*cell.png', 250, 150, 120, 161)
     yield 'page', real('*scikit-image*page.png', 40, 100, 97, 129)
     yield 'rocket', real('*scikit-image*rocket.jpg', 60, 300, 95, 127)

@@ -4,7 +4,7 @@ import imagecodecs  # noqa: F401
 import numpy as np
 import tifffile
 
-from common import compare_tiffs, natural
+from common import compare_tiffs, of_range
 from equalized import each, of_samples
 from picture import to_whole_bytes
 
@@ -17,16 +17,12 @@ def check_all(place):
     folder.mkdir()
     for channels in (2, 3, 5):
         for name, more in PACKED.items():
-            data = natural((3, 45, 51, channels), np.uint16) // 2
-            tifffile.imwrite(folder / f"12-{name}-{channels}.tif", data.clip(0, 4095), bitspersample=12, **HOW, **more)
+            data = of_range((3, 45, 51, channels), np.uint16, 4095)
+            tifffile.imwrite(folder / f"12-{name}-{channels}.tif", data, bitspersample=12, **HOW, **more)
     # Three would be converted to YCbCr, and no tag says so.
     for channels in (2, 4):
-        data = natural((3, 45, 51, channels), np.uint8)
+        data = of_range((3, 45, 51, channels), np.uint8)
         tifffile.imwrite(folder / f"jpeg-{channels}.tif", data, compression="jpeg", rowsperstrip=16, **HOW)
+    levels = lambda path, samples: to_whole_bytes(samples, 12) if path.name.startswith("12") else samples
     for together, apart in (("page", "ZC"), ("channel", "C")):
-
-        def expected(path, samples, axes):
-            levels = to_whole_bytes(samples, 12) if path.name.startswith("12") else samples
-            return each(levels, axes, apart, of_samples)
-
-        compare_tiffs(folder, expected, "--together", together)
+        compare_tiffs(folder, lambda path, samples, axes: each(levels(path, samples), axes, apart, of_samples), "--together", together)

@@ -6,12 +6,11 @@ and else by the definition; nothing says any more that values have a unit. --win
 series are in the order of their places. `checks.py dicom --table` writes fates.tsv anew.
 
 needs: apt-get install dicom3tools dcmtk
-       pip install pydicom==3.0.2 pydicom-data==1.0.0 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
+       pip install --requirement requirements.txt pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
 """
 
 import glob
 import json
-import os
 import re
 import subprocess
 import sys
@@ -116,10 +115,9 @@ def shown(data, place, window="auto"):
     """Returns the brightness of what histeqd shows."""
     path, out = place / "shown.dcm", place / "shown.png"
     data.save_as(path, enforce_file_format=True)
-    told = summary(path, "--out", out, "--overwrite", "--window", window, "--strength", "0")
-    check(told["done"] == 1, f"--window {window}: {told['failed']}")
-    levels = np.asarray(Image.open(out)).astype(float)
-    return levels / (255 if Image.open(out).mode == "L" else 65535)
+    run(path, "--out", out, "--overwrite", "--window", window, "--strength", "0")
+    image = Image.open(out)
+    return np.asarray(image).astype(float) / (255 if image.mode == "L" else 65535)
 
 
 WORDS = (np.arange(64 * 48).reshape(48, 64) * 37 % 4096).astype("<u2")
@@ -146,9 +144,8 @@ def ends(data):
         return 0, 4095
     if "ModalityLUTSequence" in data:
         return 0, 65535
-    bits, slope, intercept = data.BitsStored, float(data.get("RescaleSlope", 1)), float(data.get("RescaleIntercept", 0))
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if data.PixelRepresentation else (0, (1 << bits) - 1)
-    return low * slope + intercept, high * slope + intercept
+    stored = np.iinfo(data.pixel_array.dtype)
+    return [end * float(data.get("RescaleSlope", 1)) + float(data.get("RescaleIntercept", 0)) for end in (stored.min, stored.max)]
 
 
 def check_windows(place):
@@ -197,9 +194,8 @@ def check_order(place):
         slice.ImagePositionPatient = [-90, 40 - slice.ImagePositionPatient[2] / 3, slice.ImagePositionPatient[2]]
     for slice in unnumbered:
         del slice.InstanceNumber
-    all_series = [series(1, random.permutation(20) * 1.25 - 7), series(2, random.permutation(30) * 0.6, OBLIQUE), tilted,
-                  series(4, np.repeat(random.permutation(6) * 3.0, 2)), series(5, [None, *random.permutation(6)]), unnumbered]
-    slices = [slice for one in all_series for slice in one]
+    slices = [*series(1, random.permutation(20) * 1.25 - 7), *series(2, random.permutation(30) * 0.6, OBLIQUE), *tilted,
+              *series(4, np.repeat(random.permutation(6) * 3.0, 2)), *series(5, [None, *random.permutation(6)]), *unnumbered]
     wanted = {}
     for name, slice in zip(random.permutation(len(slices)), slices):
         slice.save_as(folder / f"{name:03}.dcm", enforce_file_format=True)

@@ -21,13 +21,13 @@ STEPS = [
 ]
 
 
-def picture(random, height, width, channels, dtype, share):
-    """Smooth areas beside noise, in `share` of the range."""
+def picture(random, height, width, channels, dtype, percent):
+    """Smooth areas beside noise, in a share of the range."""
     top = np.iinfo(dtype).max
     across, down = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
     base = 0.15 + 0.5 * across * down + 0.3 * random.random((height, width)) * (across > 0.5)
     tints = 0.6 + 0.4 * random.random(3) if channels > 1 else np.ones(1)
-    values = (base[..., None] * tints * share * top).clip(0, top).astype(dtype)
+    values = (base[..., None] * tints * percent / 100 * top).clip(0, top).astype(dtype)
     if channels == 4:
         values = np.dstack([values, np.where(random.random((height, width)) < 0.2, 0, top).astype(dtype)])
     return values.squeeze()
@@ -36,8 +36,8 @@ def picture(random, height, width, channels, dtype, share):
 def check_all(place):
     random = np.random.default_rng(66)
     pictures = {"constant": np.full((40, 50, 3), 90, np.uint8), "black": np.zeros((40, 50), np.uint8)}
-    for (height, width), *kind in product([(96, 132), (75, 101), (13, 12), (7, 9)], (1, 3, 4), ("u1", "u2"), (0.1, 0.3, 1)):
-        pictures[f"{height}x{width}-{'-'.join(map(str, kind)).replace('.', '_')}"] = picture(random, height, width, *kind)
+    for (height, width), *kind in product([(96, 132), (75, 101), (13, 12), (7, 9)], (1, 3, 4), ("u1", "u2"), (10, 30, 100)):
+        pictures["-".join(map(str, (height, width, *kind)))] = picture(random, height, width, *kind)
     (place / "in").mkdir()
     for name, values in pictures.items():
         how = dict(photometric="rgb", extrasamples=["unassalpha"] * (values.shape[2] - 3)) if values.ndim > 2 else {}

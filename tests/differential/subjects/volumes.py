@@ -6,9 +6,8 @@ Files are made and read by tifffile and pydicom.
 import numpy as np
 import pydicom
 import tifffile
-from pydicom.dataset import Dataset
 
-from common import check, compare_tiffs, dicom, natural, run, same
+from common import check, compare_tiffs, dicom, item, of_range, run, same
 from equalized import each
 from model import clahe_volume
 
@@ -35,22 +34,19 @@ def equalized(volume):
 
 
 def check_all(place):
-    stacks(place / "stacks")
-    folders(place / "folders")
-    series(place / "series")
-    frames(place / "frames")
-    refused(place / "refused")
+    for part in (stacks, folders, series, frames, refused):
+        part(place / part.__name__)
 
 
 def stacks(folder):
     folder.mkdir()
     for name, (axes, shape, how) in STACKS.items():
         for dtype in ("uint16", "uint8"):
-            data = natural((*shape, *SIZE, *([5] if axes.endswith("C") else [])), dtype)
+            data = of_range((*shape, *SIZE, *([5] if axes.endswith("C") else [])), dtype)
             tifffile.imwrite(folder / f"{name}-{dtype}.tif", data, metadata={"axes": axes}, **how)
     with tifffile.TiffWriter(folder / "two-images.ome.tif", ome=True) as writer:
-        writer.write(natural((2, 3, *SIZE), np.uint16), metadata={"axes": "CZYX"})
-        writer.write(natural((4, 20, 31), np.uint16), metadata={"axes": "ZYX"})
+        writer.write(of_range((2, 3, *SIZE), np.uint16), metadata={"axes": "CZYX"})
+        writer.write(of_range((4, 20, 31), np.uint16), metadata={"axes": "ZYX"})
 
     def expected(path, samples, axes):
         axes = STACKS.get(path.name.rsplit("-", 1)[0], [axes])[0]
@@ -62,7 +58,7 @@ def stacks(folder):
 
 def folders(folder):
     """Slices are in the order of their names, in which numbers count as such; the groups of an expression."""
-    volumes = natural((2, 12, *SIZE), np.uint16)
+    volumes = of_range((2, 12, *SIZE), np.uint16)
     for name, names, flags in (
         ("plain", {f"s{z + 1}.tif": (0, z) for z in (7, 11, 3, 1, 0, 2, 10, 4, 9, 8, 6, 5)}, ["--together", "folder"]),
         ("channels", {f"a_z{z + 7}_w{c}.tif": (c, z) for c, z in np.ndindex(2, 12)}, ["--together-by", "_w([0-9])"]),
@@ -86,13 +82,12 @@ def write(folder, files):
 
 def series(folder):
     """Slices are in the order of their places, or else of their numbers; two series of one folder."""
-    volumes, files, at = natural((2, 7, *SIZE), np.uint16), {}, {}
+    volumes, files, at = of_range((2, 7, *SIZE), np.uint16), {}, {}
     for z in range(7):
         # Along the normal, which runs through the names backwards and not in steps.
         place = dict(ImagePositionPatient=[-90, 12, 2.5 * z - 3], ImageOrientationPatient=list(AXIAL), InstanceNumber=z * 5 % 7)
-        files[f"IM{20 - z}"] = volumes[0, z], dict(SeriesInstanceUID="1.2.5", **place)
-        files[f"IM{30 + z * 4 % 7}"] = volumes[1, z], dict(SeriesInstanceUID="1.2.6", InstanceNumber=z + 1)
-        at |= {f"IM{20 - z}": (0, z), f"IM{30 + z * 4 % 7}": (1, z)}
+        for number, name, own in ((0, f"IM{20 - z}", place), (1, f"IM{30 + z * 4 % 7}", dict(InstanceNumber=z + 1))):
+            at[name], files[name] = (number, z), (volumes[number, z], dict(SeriesInstanceUID=f"1.2.{5 + number}", **own))
     write(folder, files)
     for together in ("folder", "series"):
         out = folder.parent / f"{folder.name}-{together}"
@@ -105,13 +100,6 @@ def series(folder):
     (folder / "IM17").unlink()
     told = run(folder, "--out", folder.parent / "gap", *FLAGS, "--together", "series", *OF_LEVELS)
     check("1 slice seems to be missing in a volume" in told, told)
-
-
-def item(**elements):
-    made = Dataset()
-    for name, value in elements.items():
-        setattr(made, name, value)
-    return made
 
 
 def enhanced(*groups):
@@ -131,7 +119,7 @@ def enhanced(*groups):
 
 def frames(folder):
     """Frames follow each other along several dimensions, as these files say."""
-    volumes = natural((2, 5, *SIZE), np.uint16)
+    volumes = of_range((2, 5, *SIZE), np.uint16)
     order = [(t, z) for z in (3, 0, 4, 1, 2) for t in (1, 0)]
     numbers = dict(EnergyWindowVector=[t + 1 for t, _ in order], SliceVector=[z + 1 for _, z in order])
     nuclear = dict(SOPClassUID="1.2.840.10008.5.1.4.1.1.20", SeriesInstanceUID="1.2.8", FrameIncrementPointer=[0x00540010, 0x00540080])
@@ -152,7 +140,7 @@ def frames(folder):
 
 def refused(folder):
     """Slices and frames that are no volume; the words are those of the refusal."""
-    pixels = natural((5, *SIZE), np.uint16)
+    pixels = of_range((5, *SIZE), np.uint16)
     at = lambda position, orientation: dict(ImagePositionPatient=[0, position, 1], ImageOrientationPatient=list(orientation))
     numbered = [dict(InstanceNumber=1)] * 2
     for name, flags, pixels_, elements, words in (

@@ -56,15 +56,16 @@ def cases(folder):
     sparse = natural((2, 1, 70, 90), "u1")
     sparse[:, :, 32:, :] = 0
     five, own, flat = natural((2, 2, 5, 61, 83), "u2"), natural((2, 2, 3, 61, 83), "u2"), dict(labels=False)
-    made = [(name, five.astype(">u2" if "endian" in name else "u2"), "tczyx", RULES, dict(levels=3, **how)) for name, how in STORED.items()]
-    made += [("sparse", sparse, "czyx", RULES, dict(chunks=(1, 1, 32, 32), fill_value=0))]
-    for dtype in ("u1", "i1", "i2", "u4", "f4", "f8"):
-        rules = SPREAD if dtype in ("u4", "f4", "f8") else RULES
-        made += [(f"of-{dtype}", natural((3, 50, 47), dtype), "zyx", rules, dict(chunks=(2, 25, 47), compressors="auto"))]
-    made += [("plane", natural((300, 411), "u2"), "yx", RULES, dict(levels=4, chunks=(64, 64), **flat))]
-    made += [("one", natural((9, 8), "u1"), "yx", RULES, dict(levels=1, chunks=(9, 8), **flat))]
-    made += [(f"clahe-{chunks[-1]}", own, "tczyx", ADAPTIVE, dict(chunks=chunks)) for chunks in ((1, 1, 1, 32, 32), (2, 2, 2, 64, 64))]
-    for name, base, axes, rules, how in made:
+    of_type = dict(chunks=(2, 25, 47), compressors="auto")
+    for name, base, axes, rules, how in (
+        *((name, five.astype(">u2" if "endian" in name else "u2"), "tczyx", RULES, dict(levels=3, **how)) for name, how in STORED.items()),
+        ("sparse", sparse, "czyx", RULES, dict(chunks=(1, 1, 32, 32), fill_value=0)),
+        *((f"of-{dtype}", natural((3, 50, 47), dtype), "zyx", RULES, of_type) for dtype in ("u1", "i1", "i2")),
+        *((f"of-{dtype}", natural((3, 50, 47), dtype), "zyx", SPREAD, of_type) for dtype in ("u4", "f4", "f8")),
+        ("plane", natural((300, 411), "u2"), "yx", RULES, dict(levels=4, chunks=(64, 64), **flat)),
+        ("one", natural((9, 8), "u1"), "yx", RULES, dict(levels=1, chunks=(9, 8), **flat)),
+        *((f"clahe-{chunks[-1]}", own, "tczyx", ADAPTIVE, dict(chunks=chunks)) for chunks in ((1, 1, 1, 32, 32), (2, 2, 2, 64, 64))),
+    ):
         images.write(folder / f"{name}.zarr", base, axes, **how)
         yield f"{name}.zarr", axes, rules
 
@@ -90,8 +91,7 @@ def compare(name, source, output, axes, together, function):
     (before, _), (after, windows) = windows_of(before), windows_of(after)
     check(before == after, f"{name}: attributes")
     for channel, window in enumerate(windows):
-        shown = found[-1][...]
-        shown = np.take(shown, channel, axes.index("c")) if "c" in axes else shown
+        shown = np.take(found[-1][...], channel, axes.index("c")) if "c" in axes else found[-1][...]
         shown = shown[np.isfinite(shown)]
         ends = [float(shown.min()), float(max(shown.max(), shown.min() + (shown.max() == shown.min())))]
         check([window["start"], window["end"]] == ends, f"{name}: window of channel {channel}: {window}, {ends}")
