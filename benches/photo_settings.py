@@ -23,8 +23,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/differential"))
-from model import ends, keep_hue, luma
-from photo_model import lumas, photo
+from photo_model import ends, keep_hue, luma, lumas, photo
 
 CELL, ROWS = (366, 270), 4  # pixels of a picture on a sheet; photographs on one
 FLAT, COLOURFUL = 0.15, 20  # share of the blocks; least chroma
