@@ -52,9 +52,8 @@ def summary(*arguments):
 
 def errors(path):
     told = subprocess.run(["dciodvfy", path], capture_output=True, text=True, errors="replace")
-    lines = (told.stdout + told.stderr).splitlines()
     # Where it is within a file, and of which values, may differ.
-    return {re.sub(r"<[0-9.]+>|0x[0-9a-f]+|[0-9]+", "N", line) for line in lines if line.startswith("Error")}
+    return {re.sub(r"<[0-9.]+>|0x[0-9a-f]+|[0-9]+", "N", line) for line in re.findall("^Error.*", told.stdout + told.stderr, re.MULTILINE)}
 
 
 def fate_of(path, out):
