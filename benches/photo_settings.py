@@ -6,9 +6,9 @@ usage: benches/photo_settings.py PHOTOGRAPHS [--histeqd PROGRAM] [--sheets FOLDE
 needs: pip install numpy pillow opencv-python-headless
 
 Compared are the original, OpenCV's usual recipe (CLAHE of L in L*a*b*, limit 2, 8x8 tiles), CLAHE
-at half its strength with hues kept, and the preset: by tests/photo/model.py, or by PROGRAM. Larger
-photographs are made smaller first. A sheet has a row a photograph, once whole and once a detail at
-1:1, in an order that FOLDER/key.tsv tells.
+at half its strength with hues kept, and the preset: by tests/differential/photo_model.py, or by
+PROGRAM. Larger photographs are made smaller first. A sheet has a row a photograph, once whole and
+once a detail at 1:1, in an order that FOLDER/key.tsv tells.
 """
 
 import argparse
@@ -22,8 +22,8 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/photo"))
-from model import ends, keep_hue, luma, lumas, photo
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/differential"))
+from photo_model import ends, keep_hue, luma, lumas, photo
 
 CELL, ROWS = (366, 270), 4  # pixels of a picture on a sheet; photographs on one
 FLAT, COLOURFUL = 0.15, 20  # share of the blocks; least chroma

@@ -1,6 +1,6 @@
-//! The overviews of a TIFF, which are made anew from the written picture. `overviews/check.py`
-//! compares them with their definition in NumPy, as other readers see them; the tests here need no
-//! other reader.
+//! The overviews of a TIFF, which are made anew from the written picture. The subject `overviews`
+//! of `differential/checks.py` compares them with their definition in NumPy, as other readers see
+//! them; the tests here need no other reader.
 
 mod cogs;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use equalize::{Depth, Layout, Pixel};
 
-use crate::harness::{Place, checked_by};
+use crate::harness::{Place, other_readers_agree};
 use crate::large::{Cut, number_in, pixels_of, tiff};
 use crate::samples::{Data, Random, samples};
 use crate::stacks::Storage;
@@ -146,7 +146,5 @@ fn what_is_no_version_of_the_picture_is_left_out_and_told() {
 
 #[test]
 fn other_readers_find_the_means_that_numpy_makes_and_valid_cogs() {
-    if let Some(ran) = checked_by("overviews/check.py") {
-        ran.exits(0);
-    }
+    other_readers_agree("overviews");
 }

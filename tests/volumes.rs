@@ -7,7 +7,7 @@ use std::path::Path;
 use equalize::clahe::equalize_volume_on;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sequential, Strength, Tiles};
 
-use crate::harness::{Place, checked_by, project};
+use crate::harness::{Place, other_readers_agree, project};
 use crate::stacks::{DESCRIPTION, Page, Storage, pages_of, plain, tiff};
 
 const LAYOUT: Layout = Layout { width: 61, height: 47, pixel: Pixel::Gray, depth: Depth::Sixteen };
@@ -134,9 +134,7 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
 
 #[test]
 fn numpy_agrees_with_the_volumes_of_hyperstacks_folders_and_series() {
-    if let Some(ran) = checked_by("volumes/check.py") {
-        ran.exits(0).prints("0 faults");
-    }
+    other_readers_agree("volumes");
 }
 
 /// Flags for volumes of files.

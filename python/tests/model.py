@@ -26,12 +26,17 @@ def table_plateau(counts, share):
     return table_equalize(np.minimum(counts, max(1, int(counts.sum()) * share // 1_000_000)))
 
 
-def table_stretch(counts, low, high):
-    total, top = int(counts.sum()), len(counts) - 1
+def ends(counts, low, high):
+    """The least and the greatest level after the shares, in parts per million, that are passed over."""
+    total = int(counts.sum())
     running = np.cumsum(counts.astype(np.int64))
     above = total - np.concatenate([[0], running[:-1]])
     beyond = np.flatnonzero(running * 1_000_000 > total * low), np.flatnonzero(above * 1_000_000 > total * high)
-    a, b = beyond[0][0], beyond[1][-1]
+    return int(beyond[0][0]), int(beyond[1][-1])
+
+
+def table_stretch(counts, low, high):
+    top, (a, b) = len(counts) - 1, ends(counts, low, high)
     if a >= b:
         return np.arange(top + 1)
     return (2 * (np.arange(top + 1).clip(a, b) - a) * top + (b - a)) // (2 * (b - a))
@@ -88,7 +93,7 @@ def send(picture, tables, color, number=None):
     if picture.ndim == 3 and picture.shape[2] >= 3 and color not in ("per-channel", "linked"):
         old = luma(picture)
         if color == "hue":
-            out[..., :3] = keep_hue(picture[..., :3].astype(np.int64), old, tables[0][old], top)
+            out[..., :3] = keep_hue(picture[..., :3], old, tables[0][old], top, max(1, 4 * top // 255))
             return out
         change = tables[0][old] - old
         out[..., :3] = (picture[..., :3].astype(np.int64) + change[..., None]).clip(0, top)
@@ -100,13 +105,13 @@ def send(picture, tables, color, number=None):
     return out
 
 
-def keep_hue(rgb, old, new, top):
+def keep_hue(rgb, old, new, top, offset):
     """What colours differ from the exact luma by (here in 65536ths), scaled by the least of four factors; unchanged where luma stays."""
+    rgb = rgb.astype(np.int64)
     exact = rgb @ np.array([19595, 38470, 7471])
     room = 65536 * rgb.max(axis=-1) - exact
     # Factors as quotients; one of 0 / 0 is of gray, for which any does.
     up, down = np.full_like(exact, 4), np.full_like(exact, 65536)
-    offset = max(1, 4 * top // 255)
     for n, d in ((new, exact), (new + offset, exact + 65536 * offset), (top - new, room)):
         less = (d > 0) & (n * down < up * d)
         up, down = np.where(less, n, up), np.where(less, d, down)
@@ -143,15 +148,16 @@ def mirrored(length, extra):
     return np.where(at < length, at, 2 * length - 2 - at)
 
 
-def table_clahe(counts, clip, scale):
-    """The table of a tile: peaks cut, what is cut off spread over all levels in one pass, and summed up."""
-    top = len(counts)
+def table_clahe(counts, clip, scale, first=0, last=None):
+    """The table of a tile: peaks cut, what is cut off spread over all levels, or those from first to last, in one pass, and summed up."""
+    top, last = len(counts), len(counts) - 1 if last is None else last
     if clip:
-        excess = int(np.maximum(counts - clip, 0).sum())
-        counts = np.minimum(counts, clip) + excess // top
-        residual = excess % top
+        excess, places = int(np.maximum(counts - clip, 0).sum()), last - first + 1
+        counts = np.minimum(counts, clip)
+        counts[first : last + 1] += excess // places
+        residual = excess % places
         if residual:
-            counts[np.arange(0, top, max(top // residual, 1))[:residual]] += 1
+            counts[np.arange(first, last + 1, max(places // residual, 1))[:residual]] += 1
     return np.clip(np.rint(np.cumsum(counts).astype(np.float32) * scale), 0, top - 1)
 
 

@@ -19,7 +19,22 @@ def equalized(picture, together, inverted=False, spread=False, limits=None, abse
     return Picture(np.split(done[0], len(picture.frames)) if together else done, picture.colours, picture.alpha)
 
 
-def of_frame(frame, picture, inverted, spread, limits, absent):
+def of_samples(samples, rule=model.table_equalize, limits=None):
+    """What becomes of samples of any shape and type that have one histogram."""
+    frame = samples.astype(samples.dtype.newbyteorder('=')).reshape(-1, 1, 1)
+    return of_frame(frame, Picture([frame], 1), limits=limits, rule=rule).reshape(samples.shape)
+
+
+def each(array, axes, apart, function):
+    """What a function makes of each part of an array, whose parts differ in their places along the axes `apart`."""
+    out = np.empty_like(array)
+    for at in np.ndindex(*(size if axis in apart else 1 for axis, size in zip(axes, array.shape))):
+        part = tuple(place if axis in apart else slice(None) for axis, place in zip(axes, at))
+        out[part] = function(array[part])
+    return out
+
+
+def of_frame(frame, picture, inverted=False, spread=False, limits=None, absent=None, rule=model.table_equalize):
     colours = frame[..., : picture.colours]
     seen = frame[..., picture.colours] != 0 if picture.alpha else np.ones(frame.shape[:2], bool)
     finite = np.isfinite(colours).all(-1)
@@ -33,7 +48,7 @@ def of_frame(frame, picture, inverted, spread, limits, absent):
         return frame
     levels, back = as_levels(colours, finite, is_levels, spread, limits)
     out = frame.copy()
-    done = through(levels, seen, inverted)
+    done = through(levels, seen, inverted, rule)
     if absent is not None:
         done = avoid(done, finite, absent, back, every=is_levels)
     out[..., : picture.colours] = np.where(finite[..., None], back(done), colours)
@@ -50,6 +65,7 @@ def as_levels(colours, finite, is_levels, spread, limits):
         return (colours.astype(np.int64) + half).astype(f'u{kind.itemsize}'), lambda levels: levels.astype(np.int64) - half
     values = colours.astype(np.float64)
     low, high = limits or (values[finite].min(), values[finite].max())
+    values = np.clip(values, low, high)
     if low == high:
         return np.zeros(colours.shape, np.uint16), lambda levels: colours
     levels = np.floor((np.where(finite[..., None], values, low) - low) / (high - low) * top + 0.5)
@@ -57,16 +73,16 @@ def as_levels(colours, finite, is_levels, spread, limits):
 
     def back(levels):
         samples = low + levels / top * (high - low)
-        return samples.astype(kind) if kind.kind == 'f' else np.floor(samples + 0.5).astype(kind)
+        return samples.astype(kind) if kind.kind == 'f' else np.floor(np.maximum(samples, np.iinfo(kind).min) + 0.5).astype(kind)
 
     return levels, back
 
 
-def through(levels, seen, inverted):
+def through(levels, seen, inverted, rule):
     top = np.iinfo(levels.dtype).max
     levels = top - levels if inverted else levels
     flat = levels[..., 0] if levels.shape[2] == 1 else levels
-    done = model.through(flat, model.table_equalize, mask=seen).reshape(levels.shape)
+    done = model.through(flat, rule, mask=seen).reshape(levels.shape)
     return top - done if inverted else done
 
 

@@ -45,11 +45,12 @@ class Picture:
 
 def to_whole_bytes(samples, bits):
     """Samples of 1 to 16 bits, spread over 8 or 16, halves up."""
-    if bits in (8, 16):
-        return samples
-    most, all_ones = 2**bits - 1, 255 if bits <= 8 else 65535
-    spread = (2 * samples.astype(np.int64) * all_ones + most) // (2 * most)
-    return spread.astype(np.uint8 if bits <= 8 else np.uint16)
+    return samples if bits in (8, 16) else spread_over_bytes(samples, 2**bits - 1)
+
+
+def spread_over_bytes(samples, most):
+    all_ones = 255 if most <= 255 else 65535
+    return ((2 * samples.astype(np.int64) * all_ones + most) // (2 * most)).astype(np.uint8 if most <= 255 else np.uint16)
 
 
 def difference(one, other, tolerance=0):

@@ -14,8 +14,9 @@ import numpy as np
 import pydicom
 import tifffile
 from PIL import Image, ImageSequence
+from pydicom.uid import ExplicitVRBigEndian, ImplicitVRLittleEndian
 
-from picture import Picture, to_whole_bytes
+from picture import Picture, spread_over_bytes, to_whole_bytes
 
 warnings.simplefilter('ignore')
 logging.disable()
@@ -35,7 +36,8 @@ def kind(path):
         return 'webp'
     if head[:1] == b'P' and head[1:2] in b'1234567Ff' and head[2:3].isspace():
         return 'pfm' if head[1:2] in b'Ff' else 'pnm'
-    return next((name for mark, name in marks.items() if head.startswith(mark)), None)
+    # DICOM may lack a preamble.
+    return next((name for mark, name in marks.items() if head.startswith(mark)), 'dicom' if str(path).endswith('.dcm') else None)
 
 
 def with_pillow(path):
@@ -177,12 +179,23 @@ def of_jpeg(data):
     return None if samples.ndim == 3 and samples.shape[2] == 4 else to_whole_bytes(samples, data[at + 4])
 
 
+def dataset(path, **how):
+    data = pydicom.dcmread(path, force=True, **how)
+    data.file_meta.setdefault('TransferSyntaxUID', ImplicitVRLittleEndian)
+    return data
+
+
 def with_pydicom(path):
-    """The stored values."""
-    data = pydicom.dcmread(path)
+    """The stored values, or their colours, which are of 8 bits where the lower bytes of a palette are 0."""
+    data = dataset(path)
     samples = data.pixel_array
     if data.PhotometricInterpretation == 'PALETTE COLOR':
+        tables = [f'{colour}PaletteColorLookupTableData' for colour in ('Red', 'Green', 'Blue')]
+        for table in (table for table in tables if table in data and data.file_meta.TransferSyntaxUID == ExplicitVRBigEndian):
+            # pydicom takes their words for little-endian ones, but for those of segmented tables.
+            setattr(data, table, np.frombuffer(data[table].value, '>u2').astype('<u2').tobytes())
         samples = pydicom.pixels.apply_color_lut(samples, data)
+        samples = (samples >> 8).astype(np.uint8) if samples.dtype == np.uint16 and not (samples & 255).any() else samples
     frames = samples if int(data.get('NumberOfFrames') or 1) > 1 else [samples]
     return Picture.of(list(frames))
 
@@ -194,8 +207,7 @@ def with_netpbmfile(path):
         return Picture.of([samples])
     if file.magicnumber in ('P1', 'P4'):
         return Picture.of([((1 - samples) * 255).astype(np.uint8)]) if most == 1 else None
-    top = 255 if most <= 255 else 65535
-    return Picture.of([((2 * samples.astype(np.int64) * top + most) // (2 * most)).astype(np.uint8 if top == 255 else np.uint16)])
+    return Picture.of([spread_over_bytes(samples, most)])
 
 
 def with_magick(path):

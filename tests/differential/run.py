@@ -25,15 +25,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import pydicom
 import tifffile
 
 from equalized import equalized
 from picture import difference
-from readers import kind, read_output, readers_of
+from readers import dataset, kind, read_output, readers_of
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FORK = multiprocessing.get_context('fork')
 # What a reader may take, in seconds and bytes.
 PATIENCE, MEMORY = 60, 4 << 30
@@ -108,7 +106,7 @@ def allowed(path, ours):
     """What two pictures may differ by."""
     if not ours.is_levels():
         return step(ours)
-    if kind(path) == 'dicom' and pydicom.dcmread(path, stop_before_pixels=True).file_meta.TransferSyntaxUID in LOSSY:
+    if kind(path) == 'dicom' and dataset(path, stop_before_pixels=True).file_meta.TransferSyntaxUID in LOSSY:
         return 257 if ours.frames[0].dtype == np.uint8 else 1
     return TOLERANCE.get(kind(path), 0)
 
@@ -126,14 +124,16 @@ def traits(path):
     """What the definition has to know of a file besides its samples."""
     what = kind(path)
     if what == 'dicom':
-        data = pydicom.dcmread(path, stop_before_pixels=True)
+        data = dataset(path, stop_before_pixels=True)
+        photometric = data.get('PhotometricInterpretation')
         bits = data.get('BitsStored', 8)
         has_other_bits = bits > 8 or bits < data.BitsAllocated or bits == 1 or data.get('PixelRepresentation') == 1
+        has_other_bits &= photometric != 'PALETTE COLOR'
         # Gray is spread over what there is, colours over all of their bits.
-        limits = (0, 2**bits - 1) if data.SamplesPerPixel == 3 else None
+        limits = (0, 2**bits - 1) if data.get('SamplesPerPixel') == 3 else None
         padding = data.get('PixelPaddingValue')
         absent = None if padding is None else sorted([padding, data.get('PixelPaddingRangeLimit', padding)])
-        return {'spread': has_other_bits, 'limits': limits, 'inverted': data.PhotometricInterpretation == 'MONOCHROME1', 'absent': absent}
+        return {'spread': has_other_bits, 'limits': limits, 'inverted': photometric == 'MONOCHROME1', 'absent': absent}
     if what == 'tiff':
         with tifffile.TiffFile(path) as file:
             tag, page = file.pages[0].tags.get('GDAL_NODATA'), file.pages[0].keyframe
@@ -181,7 +181,7 @@ def in_bands(program, path, folder, wanted):
 
 
 def known():
-    lines = (line.split('\t') for line in (HERE / 'known.tsv').read_text().splitlines()[1:])
+    lines = (line.split('\t') for line in (ROOT / 'tests/differential/known.tsv').read_text().splitlines()[1:])
     return {(name, what): reason for name, what, reason in lines}
 
 

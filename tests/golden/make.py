@@ -4,9 +4,9 @@
 
 Inputs are small PGM, PPM and PAM files. For each input and operation, cases.tsv holds the expected result: the 64-bit FNV-1a hash of
 the samples in little-endian order, without a header. CLAHE of every plane comes from OpenCV's createCLAHE itself, everything else from
-the numpy model below (where the clip limit is "auto", of CLAHE too, after it has given OpenCV's results for a number), which is written
-from the documented formulas and independent of the Rust code. NAME.opencv.pgm is the result of
-OpenCV's equalizeHist, whose float32 LUT may differ by one level.
+models in NumPy, below and (CLAHE where the clip limit is "auto") in tests/differential/photo_model.py, which are written from the
+documented formulas and independent of the Rust code. NAME.opencv.pgm is the result of OpenCV's equalizeHist, whose float32 LUT may
+differ by one level.
 
 needs: numpy, opencv-python-headless (x86-64 wheel; made with 5.0.0)
 """
@@ -21,6 +21,9 @@ import cv2
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '../differential'))
+from photo_model import clahe as model_clahe, luma  # noqa: E402
+from volumes import fnv  # noqa: E402
 
 
 def levels(a):
@@ -39,11 +42,6 @@ def lut(counts):
         running += counts[i]
         out[i] = (2 * (running - counts[first]) * (len(counts) - 1) + above) // (2 * above)
     return np.array(out)
-
-
-def luma(a):
-    r, g, b = (a[..., i].astype(np.uint64) for i in range(3))
-    return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(a.dtype)
 
 
 def relight(a, before, after):
@@ -71,7 +69,7 @@ def keep_hue(a, before, after):
 def by_planes(a, colour, one):
     """Applies `one`, from plane to plane, to those planes of a picture (H, W, channels) that are equalized."""
     if a.shape[2] >= 3 and colour != 'per-channel':
-        y = luma(a)
+        y = luma(a).astype(a.dtype)
         return (keep_hue if colour == 'hue' else relight)(a, y, one(y))
     out = a.copy()
     for c in range(1 if a.shape[2] < 3 else 3):
@@ -93,60 +91,17 @@ def clahe(a, colour, clip, grid, strength):
     return by_planes(a, colour, one)
 
 
-def clahe_model(p, clip, grid, spread):
-    """CLAHE of a 16-bit plane in float32: `clip` is a count, and what is above it goes to the levels in the range `spread`."""
-    (h, w), (tx, ty), one = p.shape, grid, np.float32(1)
-    right, bottom = (0, 0) if w % tx == 0 and h % ty == 0 else (tx - w % tx, ty - h % ty)
-    padded = cv2.copyMakeBorder(p, 0, bottom, 0, right, cv2.BORDER_REFLECT_101)
-    tw, th = padded.shape[1] // tx, padded.shape[0] // ty
-    luts = np.empty((ty, tx, 65536), np.float32)
-    for j, i in np.ndindex(ty, tx):
-        counts = np.bincount(padded[j * th:(j + 1) * th, i * tw:(i + 1) * tw].ravel(), minlength=65536)
-        excess = int(np.maximum(counts - clip, 0).sum())
-        counts = np.minimum(counts, clip)
-        batch, residual = divmod(excess, len(spread))
-        counts[spread.start:spread.stop] += batch
-        step = max(len(spread) // max(residual, 1), 1)
-        counts[spread.start + step * np.arange(residual)] += 1
-        scaled = counts.cumsum().astype(np.float32) * (np.float32(65535) / np.float32(tw * th))
-        luts[j, i] = np.minimum(np.rint(scaled), 65535)
-
-    def between(length, side, tiles):
-        at = np.arange(length, dtype=np.float32) * (one / np.float32(side)) - np.float32(.5)
-        low = np.floor(at)
-        return [np.clip(low + n, 0, tiles - 1).astype(int) for n in (0, 1)], at - low
-    (x1, x2), xa = between(w, tw, tx)
-    (y1, y2), ya = between(h, th, ty)
-    row = lambda y: luts[y[:, None], x1, p] * (one - xa) + luts[y[:, None], x2, p] * xa
-    ya = ya[:, None]
-    return np.rint(row(y1) * (one - ya) + row(y2) * ya).astype(np.uint16)
-
-
 def clahe_auto(p, grid):
-    """Clip limit "auto": 2 at 8 bit; at 16 bit twice the mean over the levels that occur, spread between the lowest and the highest."""
+    """Clip limit "auto": 2 at 8 bit; at 16 bit that of the model, which agrees with OpenCV where the limit is a number."""
     if p.dtype == np.uint8:
         return cv2.createCLAHE(2, grid).apply(p)
-    (h, w), (tx, ty) = p.shape, grid
-    fits = w % tx == 0 and h % ty == 0
-    area = (w // tx + (not fits)) * (h // ty + (not fits))
-    opencvs = max(1, 40 * area // 65536)
-    assert (clahe_model(p, opencvs, grid, range(65536)) == cv2.createCLAHE(40, grid).apply(p)).all()
-    used = np.unique(p).astype(int)
-    if len(used) == 1:
-        return p
-    return clahe_model(p, max(1, 2 * area // max(len(used), 256)), grid, range(used[0] + 1, used[-1] + 1))
+    assert (model_clahe(p, 65536, grid, 40, 0) == cv2.createCLAHE(40, grid).apply(p)).all()
+    return model_clahe(p, 65536, grid, None, 0).astype(p.dtype)
 
 
 def weakened(strength):
     """Returns a function from old and new levels to those at this share, in thousandths, of the way; halves go up."""
     return lambda old, new: (old + ((new.astype(int) - old) * strength + 500) // 1000).astype(old.dtype)
-
-
-def fnv1a(data):
-    h = 0xCBF29CE484222325
-    for byte in data:
-        h = (h ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return h
 
 
 def write_pnm(path, a):
@@ -175,9 +130,7 @@ def pictures(sources):
     def real(pattern, y, x, h, w):
         path, = glob.glob(os.path.join(sources, pattern))
         a = cv2.imread(path, cv2.IMREAD_UNCHANGED)[y:y + h, x:x + w]
-        if a.ndim == 2:
-            return a[..., None]
-        return a[..., [2, 1, 0, 3][:a.shape[2]]]
+        return a[..., None] if a.ndim == 2 else a[..., [2, 1, 0, 3][:a.shape[2]]]
     yield 'cell', real('*scikit-image*cell.png', 250, 150, 120, 161)
     yield 'page', real('*scikit-image*page.png', 40, 100, 97, 129)
     yield 'rocket', real('*scikit-image*rocket.jpg', 60, 300, 95, 127)
@@ -229,9 +182,9 @@ def main():
                 write_pnm(os.path.join(folder, f'{name}.opencv'), cv2.equalizeHist(a[..., 0])[..., None])
             for colour, clip, grid, strength in operations(a, rng):
                 out = equalize(a, colour, strength) if clip is None else clahe(a, colour, clip, grid, strength)
-                digest = fnv1a(out.astype(out.dtype.newbyteorder('<')).tobytes())
+                digest = fnv(out.astype(out.dtype.newbyteorder('<')).tobytes())
                 limit = 'global' if clip is None else clip
-                cases.write(f'{file}\t{colour}\t{limit}\t{grid[0]}\t{grid[1]}\t{strength}\t{digest:016x}\n')
+                cases.write(f'{file}\t{colour}\t{limit}\t{grid[0]}\t{grid[1]}\t{strength}\t{digest}\n')
 
 
 if __name__ == '__main__':

@@ -1,25 +1,20 @@
 """Makes OME-Zarr images with zarr-python, and reads them. Run by itself, it writes those of tests/data/zarr anew."""
 
-import os, shutil
+import shutil
 import numpy as np
 import zarr
 from numcodecs import Blosc
 from zarr.codecs import ZstdCodec
 
+from common import ROOT, natural, smaller
+
 KINDS = {"t": "time", "c": "channel"}
 
 
 def means(larger, shape):
-    """Means of whole samples, halves up, of what is there at the end of an axis."""
-    factors = [next(f for f in (n // m, n // m + 1) if f and m in (n // f, -(-n // f))) for n, m in zip(larger.shape, shape)]
-    is_float = larger.dtype.kind == "f"
-    total, count = larger.astype("f8" if is_float else "i8"), np.ones(larger.shape, "i8")
-    for axis, (factor, length) in enumerate(zip(factors, shape)):
-        kept = [slice(None)] * larger.ndim
-        kept[axis] = slice(0, min(length * factor, total.shape[axis]))
-        starts = np.arange(length) * factor
-        total, count = (np.add.reduceat(part[tuple(kept)], starts, axis) for part in (total, count))
-    return (total / count if is_float else (2 * total + count) // (2 * count)).astype(larger.dtype)
+    """The next smaller array of an image: its planes made smaller."""
+    planes = larger.reshape(-1, *larger.shape[-2:])
+    return np.stack([smaller(plane, shape[-2:]) for plane in planes]).reshape(shape)
 
 
 def shapes(base, axes, levels):
@@ -48,9 +43,8 @@ def write(path, base, axes, levels=2, version="0.5", labels=True, **storage):
     """Writes an image whose largest array is `base`; `storage` is for zarr's create_array."""
     shutil.rmtree(path, ignore_errors=True)
     group = zarr.create_group(path, zarr_format=2 if version == "0.4" else 3, attributes=attributes(axes, levels, version))
-    data = base
     for number, shape in enumerate(shapes(base.shape, axes, levels)):
-        data = means(data, shape) if number else data
+        data = means(data, shape) if number else base
         write_array(group, f"s{number}", data, version, **storage)
     if labels:
         own = group.create_group("labels", attributes={"labels": ["cells"]})
@@ -72,17 +66,6 @@ def read(path):
     return attributes, arrays
 
 
-def natural(shape, dtype, seed=5):
-    """Waves of a few thousand levels, other ones in each channel, and noise."""
-    random = np.random.default_rng(seed)
-    grid = np.indices(shape, sparse=True)
-    waves = sum(np.sin(axis / (7 + number)) for number, axis in enumerate(grid))
-    values = (waves - waves.min()) ** 2 * 90 + random.integers(0, 40, shape)
-    most = np.iinfo(dtype).max if np.dtype(dtype).kind in "ui" else 1e9
-    least = -400 if np.dtype(dtype).kind == "i" else 0
-    return np.clip(values * (0.05 if np.dtype(dtype).itemsize == 1 else 1) + least, -most, most).astype(dtype)
-
-
 # What the tests and the check have of both versions.
 COMMITTED = {
     "v04-blosc.zarr": dict(
@@ -96,6 +79,5 @@ COMMITTED = {
 }
 
 if __name__ == "__main__":
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/zarr")
     for name, image in COMMITTED.items():
-        write(os.path.join(here, name), **image)
+        write(ROOT / "tests/data/zarr" / name, **image)
