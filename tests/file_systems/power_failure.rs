@@ -140,9 +140,13 @@ fn check_service(flags: &str, manners: Manners) {
         }
         if is_full && number < STARTS {
             let mounted = start_again(&place, tree);
+            let before = place.read("log").len();
             let service = Service::spawn(&place, &mut place.histeqd(&line));
+            // There may be no rest: a signal before the service listens for it would kill it.
             wait("the rest", || {
-                place.tree("disk/in").is_empty() && outputs(&mounted.disk().tree).len() == expected.len()
+                service.log()[before..].contains("watching ")
+                    && place.tree("disk/in").is_empty()
+                    && outputs(&mounted.disk().tree).len() == expected.len()
             });
             let log = service.log();
             assert_eq!(service.stop(), Some(0));
