@@ -135,9 +135,8 @@ impl<'a> Opened<'a> {
         let uncovered = self.facts.layout_in(self.gray);
         let hidden = if self.may_hide() { uncounted::heap_bytes(&uncovered) } else { 0 };
         let mask = self.mask.as_ref().map_or(0, Mask::heap_bytes);
-        kept + hidden
-            + mask
-            + (self.needs.heap + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+        let most = (self.needs.heap + metadata.decoded()).max(encoder + metadata.encoded(self.output));
+        kept + hidden + mask + most
     }
 
     /// Returns the form of samples that are not levels, if the output restores them.

@@ -115,8 +115,10 @@ pub(crate) struct Room<'r> {
 
 /// A picture whose header has been read, and its decoder on the CPU.
 pub(crate) trait Decode: Debug {
+    /// Returns the facts that its header states.
     fn facts(&self) -> Facts;
 
+    /// Returns the memory that decoding takes.
     fn needs(&self) -> Needs {
         Needs::default()
     }

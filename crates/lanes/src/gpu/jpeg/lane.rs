@@ -31,6 +31,8 @@ pub(in crate::gpu) struct CoderLane<'e> {
     done: Event,
     equalizer: Equalizer<'e>,
     recoder: Recoder,
+    /// The counts of each picture of a batch. The stream writes them until it has been waited for.
+    counted: Vec<Vec<u32>>,
 }
 
 impl<'e> CoderLane<'e> {
@@ -42,7 +44,8 @@ impl<'e> CoderLane<'e> {
         engine.context.bind()?;
         let stream = Stream::new()?;
         let equalizer = Equalizer::new(engine, &stream)?;
-        let mut lane = Self { engine, done: Event::new()?, equalizer, recoder: Recoder::default(), stream };
+        let (done, recoder, counted) = (Event::new()?, Recoder::default(), Vec::new());
+        let mut lane = Self { engine, stream, done, equalizer, recoder, counted };
         self_test::check(&mut lane)?;
         Ok(lane)
     }
@@ -70,15 +73,12 @@ impl<'e> CoderLane<'e> {
             bytes += if more > most { 0 } else { more };
             files.push(file.filter(|_| more <= most));
         }
-        let done = match are_counted {
-            true => self.count(batch, &files).map(Some),
-            false => self.code(batch, &files).map(|()| None),
-        };
+        let done = if are_counted { self.count(batch, &files) } else { self.code(batch, &files) };
         let taken = files.len();
         drop(files);
         match done {
-            Ok(Some(counted)) => self.leave_counts(&mut batch[..taken], &counted),
-            Ok(None) => self.retrieve(&mut batch[..taken])?,
+            Ok(()) if are_counted => self.leave_counts(&mut batch[..taken]),
+            Ok(()) => self.retrieve(&mut batch[..taken])?,
             Err(LaneError::Device(error)) => return Err(error),
             Err(LaneError::Decline(_) | LaneError::Full) => {
                 self.wait()?;
@@ -135,20 +135,16 @@ impl<'e> CoderLane<'e> {
     }
 
     /// Decodes pictures and counts all their planes. Their files stay in their slots.
-    fn count(
-        &mut self,
-        batch: &[Recoding<'_>],
-        files: &[Option<File<'_>>],
-    ) -> Result<Vec<Vec<u32>>, LaneError> {
+    fn count(&mut self, batch: &[Recoding<'_>], files: &[Option<File<'_>>]) -> Result<(), LaneError> {
         let batch = &batch[..files.len()];
         let room = |picture: &Recoding<'_>| vec![0; count::length(&picture.jpeg.layout)];
-        let mut counted: Vec<_> = batch.iter().map(room).collect();
+        self.counted = batch.iter().map(room).collect();
         // SAFETY: the slots with the files are lent to this lane until it has waited for the
-        // stream, and so are the counts.
+        // stream, and the counts are its own.
         unsafe {
             trace_span!("decode")
                 .in_scope(|| self.recoder.decode(&self.engine.kernels, &self.stream, files))?;
-            for (number, (picture, counts)) in batch.iter().zip(&mut counted).enumerate() {
+            for (number, (picture, counts)) in batch.iter().zip(&mut self.counted).enumerate() {
                 let Some(at) = self.recoder.pixels(number) else { continue };
                 let layout = &picture.jpeg.layout;
                 self.equalizer.begin_planes(&self.stream, layout)?;
@@ -158,13 +154,12 @@ impl<'e> CoderLane<'e> {
             }
             self.recoder.look(&self.stream)?;
         }
-        trace_span!("wait for counts").in_scope(|| self.wait())?;
-        Ok(counted)
+        Ok(trace_span!("wait for counts").in_scope(|| self.wait())?)
     }
 
     /// Leaves counts in the slots.
-    fn leave_counts(&self, batch: &mut [Recoding<'_>], counted: &[Vec<u32>]) {
-        for (number, (picture, counted)) in batch.iter_mut().zip(counted).enumerate() {
+    fn leave_counts(&self, batch: &mut [Recoding<'_>]) {
+        for (number, (picture, counted)) in batch.iter_mut().zip(&self.counted).enumerate() {
             if !self.recoder.is_whole(number) {
                 leave(picture);
                 continue;
