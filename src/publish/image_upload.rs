@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codec::{IMAGE_DOCUMENTS, IMAGE_METADATA, ImageStore, LONGEST_DOCUMENT, says_image};
+use codec::{ImageStore, multiscales};
 use store::{Bucket, Entry, Found, Url, Version};
 
 use super::{PublishError, Published, Upload};
@@ -116,7 +116,7 @@ struct ImageOutput {
 /// Returns the metadata that makes the existing objects an image: it is deleted before they are
 /// overwritten, chunk by chunk.
 fn former(folder: &ObjectFolder) -> Result<Vec<(Url, Found)>, store::Error> {
-    let urls = folder.urls(IMAGE_METADATA);
+    let urls = folder.urls(multiscales::METADATA);
     let found = urls.iter().cloned().zip(folder.bucket().heads(urls.clone()));
     found.filter_map(|(url, found)| found.map(|found| Some((url, found?))).transpose()).collect()
 }
@@ -125,7 +125,7 @@ fn former(folder: &ObjectFolder) -> Result<Vec<(Url, Found)>, store::Error> {
 /// Only the document that makes it an image has a record.
 fn is_of_others(found: &Found, replaced: Option<&Version>) -> bool {
     let Entry { key, version, size } = &found.entry;
-    let names_image = IMAGE_DOCUMENTS.into_iter().any(|name| key.rsplit('/').next() == Some(name));
+    let names_image = multiscales::DOCUMENTS.into_iter().any(|name| key.rsplit('/').next() == Some(name));
     let is_own = |record: Record| record.is_of_length(*size);
     names_image && replaced != Some(version) && !Record::of_found(found).is_some_and(is_own)
 }
@@ -157,8 +157,8 @@ impl ImageOutput {
     fn complete(&self) -> io::Result<(&'static str, Vec<u8>)> {
         self.delete_former()?;
         let mut documents = lock(&self.documents);
-        let mut names = IMAGE_DOCUMENTS.into_iter();
-        let last = names.find(|name| documents.get(*name).is_some_and(|text| says_image(text)));
+        let mut names = multiscales::DOCUMENTS.into_iter();
+        let last = names.find(|name| documents.get(*name).is_some_and(|text| multiscales::says_image(text)));
         let last = last.ok_or_else(|| io::Error::other("it has no metadata of an image"))?;
         let told = documents.remove(last).unwrap_or_default();
         documents.iter().try_for_each(|(name, text)| self.folder.write(name, text))?;
@@ -201,7 +201,7 @@ impl ImageStore for ImageOutput {
     }
 
     fn write(&self, key: &str, value: &[u8]) -> io::Result<()> {
-        if IMAGE_METADATA.contains(&key) {
+        if multiscales::METADATA.contains(&key) {
             self.keep(key, value.to_vec());
             return Ok(());
         }
@@ -211,10 +211,11 @@ impl ImageStore for ImageOutput {
     }
 
     fn write_file(&self, key: &str, mut value: File) -> io::Result<u64> {
-        if IMAGE_METADATA.contains(&key) {
+        if multiscales::METADATA.contains(&key) {
             let length = value.metadata()?.len();
-            if length > LONGEST_DOCUMENT {
-                let why = format!("{key}: it has {length} bytes, more than the limit of {LONGEST_DOCUMENT}");
+            if length > multiscales::LONGEST {
+                let most = multiscales::LONGEST;
+                let why = format!("{key}: it has {length} bytes, more than the limit of {most}");
                 return Err(io::Error::other(why));
             }
             let mut text = Vec::new();

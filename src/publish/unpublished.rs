@@ -210,7 +210,7 @@ impl Hidden<'_> {
         if why.kind() != io::ErrorKind::DirectoryNotEmpty {
             return Err(why);
         }
-        if !codec::is_image_folder(&self.output) {
+        if !codec::multiscales::is_image_folder(&self.output) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         // The old content must not get the name of a folder that a later process continues with.

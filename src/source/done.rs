@@ -105,7 +105,9 @@ impl Standing {
     /// Returns the standing of `output` for an input in this state, with these settings.
     pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
-            Ok(metadata) if metadata.is_file() || input.is_folder && codec::is_image_folder(output) => {
+            Ok(metadata)
+                if metadata.is_file() || input.is_folder && codec::multiscales::is_image_folder(output) =>
+            {
                 let mut made_ns = mtime_ns(&metadata);
                 // An output that keeps the time of its input counts as younger: its record, or else
                 // its having that time, is the only sign.

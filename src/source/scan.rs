@@ -172,7 +172,7 @@ impl Search<'_> {
                     "{folder} is both an input and the output folder; choose another --out"
                 )));
             }
-            Ok(_) if codec::is_image_folder(input) => {
+            Ok(_) if codec::multiscales::is_image_folder(input) => {
                 // For the current folder, the name is not in its path.
                 let real = input.canonicalize().unwrap_or_default();
                 let name = input.file_name().or(real.file_name()).unwrap_or_default();
@@ -239,7 +239,7 @@ impl Search<'_> {
                 continue;
             }
             let is_folder = entry.file_type().is_dir();
-            if choice == Choice::Taken && is_folder && codec::is_image_folder(entry.path()) {
+            if choice == Choice::Taken && is_folder && codec::multiscales::is_image_folder(entry.path()) {
                 self.listed_image(entry.path(), below(entry.path(), root));
                 entries.skip_current_dir();
                 continue;
@@ -303,7 +303,7 @@ impl Search<'_> {
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => self.take(path, below, false, &metadata),
-            Ok(_) if codec::is_image_folder(path) => self.listed_image(path, below),
+            Ok(_) if codec::multiscales::is_image_folder(path) => self.listed_image(path, below),
             Ok(metadata) if metadata.is_dir() => self.skip(path, Skip::ListedFolder),
             Ok(_) => self.skip(path, Skip::NotAFile),
             Err(error) => self.fail(path, error),
@@ -396,7 +396,7 @@ impl Search<'_> {
         if let Some(why) = why_no_image_folder(self.settings) {
             return self.plan.failed.push((folder.to_owned(), Refusal::ImageFolder { why }.into()));
         }
-        if codec::is_labels_folder(folder) {
+        if codec::multiscales::is_labels_folder(folder) {
             return self.plan.failed.push((folder.to_owned(), Refusal::Labels.into()));
         }
         let state = fs::metadata(folder).and_then(|metadata| {
@@ -408,7 +408,7 @@ impl Search<'_> {
                 self.take(folder, below, named, &metadata);
                 let found = self.found.last_mut().expect("it was just taken");
                 found.state = state;
-                found.document = codec::image_document(folder);
+                found.document = codec::multiscales::image_document(folder);
                 if let Ok(settings) = &mut found.settings {
                     *settings = Arc::new(settings.of_image_folder());
                 }

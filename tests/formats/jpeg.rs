@@ -6,7 +6,8 @@
 use std::io::{Read, Seek, Write};
 
 use crate::harness::project;
-use codec::{self, BaselinePicture, BytesBehind, Format, JpegQuality, Remark, Target};
+use codec::baseline::BaselinePicture;
+use codec::{self, BytesBehind, Format, JpegQuality, Remark, Target};
 use equalize::colour::Gray;
 use equalize::{Layout, Pixel};
 

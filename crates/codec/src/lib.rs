@@ -73,20 +73,12 @@ pub use error::object::Object;
 pub use error::{CodecError, Limit, MemoryNeeds};
 pub use format::Format;
 pub use formats::foreign::{names_foreign, names_unwritten, refused_by_name};
-pub use formats::jpeg::{
-    BaselineComponent, BaselineOutput, BaselinePicture, CanonicalCode, Codebook, Divisors,
-};
 pub use formats::jpeg2000::decode_codestream;
 pub use formats::may_have_pages;
 pub use io::budget::{Budget, Unbounded};
 pub use io::cores::{Core, Cores};
 pub use io::image_store::{ImageStore, Medium, MediumRef};
 pub use io::input::{waited_for_files, waiting_for_file};
-pub use metadata::multiscales::{
-    Axis, DOCUMENTS as IMAGE_DOCUMENTS, GroupError, LONGEST as LONGEST_DOCUMENT, METADATA as IMAGE_METADATA,
-    Multiscales, groups_of_labels, image_document, is_collection_folder, is_image_folder, is_labels_folder,
-    lists_labels, may_say_collection, says_image,
-};
 pub use metadata::pam::pam_of_new_pixels;
 pub use metadata::{Georeference, Metadata, Resolution};
 pub use opened::pages::{PageRef, PageWriter, Pages};
@@ -103,3 +95,19 @@ pub use samples::uncounted::Mask;
 pub use target::range::Range;
 pub use target::window::Window;
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
+
+/// Baseline JPEGs, for a coder on a device: their scans, and the tables and codes of their outputs.
+pub mod baseline {
+    pub use crate::formats::jpeg::{
+        BaselineComponent, BaselineOutput, BaselinePicture, CanonicalCode, Codebook, Divisors,
+    };
+}
+
+/// The documents of OME-Zarr: what a folder or an object is by them.
+pub mod multiscales {
+    pub use crate::metadata::multiscales::{
+        Axis, DOCUMENTS, GroupError, LONGEST, METADATA, Multiscales, groups_of_labels, image_document,
+        is_collection_folder, is_image_folder, is_labels_folder, lists_labels, may_say_collection,
+        says_image,
+    };
+}

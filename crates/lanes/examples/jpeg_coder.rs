@@ -6,7 +6,8 @@ use std::error::Error;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use codec::{BaselinePicture, CompressedJpeg, JpegQuality};
+use codec::baseline::BaselinePicture;
+use codec::{CompressedJpeg, JpegQuality};
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
 use histeqd_lanes::{Engine, Order, Recoded, Recoding, Unit, open};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use codec::Multiscales;
+use codec::multiscales::Multiscales;
 
 /// Reads an input as the metadata of a group.
 ///

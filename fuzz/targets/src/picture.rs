@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 use std::io::{Read, Seek};
 
-use codec::{
-    BaselinePicture, CodecError, Cores, Decoded, Format, PageOutput, PageRef, Pages, Range, Target, Unbounded,
-};
+use codec::baseline::BaselinePicture;
+use codec::{CodecError, Cores, Decoded, Format, PageOutput, PageRef, Pages, Range, Target, Unbounded};
 use equalize::colour::Gray;
 use equalize::{Depth, Layout};
 

@@ -125,7 +125,7 @@ impl Watch {
             match entries.next() {
                 // A watched folder may itself be a link, and walkdir then reports it as one.
                 Some(Ok(entry)) if entry.file_type().is_dir() || entry.depth() == 0 => {
-                    if codec::is_image_folder(entry.path()) {
+                    if codec::multiscales::is_image_folder(entry.path()) {
                         self.notes.extend(self.left_out.note_image(entry.path()));
                         entries.skip_current_dir();
                     } else if self.enters(entry.path(), &self.roots[walk.root].path) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use codec::{IMAGE_METADATA, is_collection_folder};
+use codec::multiscales;
 
 use super::found::Candidate;
 
@@ -25,7 +25,7 @@ pub(super) struct Groups {
 
 /// Returns whether a file has metadata of a group, by its name.
 pub(super) fn is_document(file: &Path) -> bool {
-    let is_of_group = |name: &Path| IMAGE_METADATA.into_iter().any(|one| name == Path::new(one));
+    let is_of_group = |name: &Path| multiscales::METADATA.into_iter().any(|one| name == Path::new(one));
     let Some(name) = file.file_name().map(Path::new) else { return false };
     let is_in_ome = file.parent().is_some_and(|folder| folder.file_name() == Some(OME.as_ref()));
     is_of_group(name) || is_in_ome && name == Path::new(OME_XML)
@@ -41,12 +41,14 @@ pub(super) fn files(candidates: &[Candidate], stored: &Groups) -> Vec<(PathBuf, 
         let above: Vec<_> = above.take(found.below.components().count()).collect();
         let mut is_collection = |folder: &Path| match found.image {
             Some(_) => stored.collections.contains(folder),
-            None => *known.entry(folder.to_owned()).or_insert_with(|| is_collection_folder(folder)),
+            None => {
+                *known.entry(folder.to_owned()).or_insert_with(|| multiscales::is_collection_folder(folder))
+            }
         };
         let outermost = above.iter().rposition(|(folder, _)| is_collection(folder));
         groups.extend(above.into_iter().take(outermost.map_or(0, |at| at + 1)));
     }
-    let names = || IMAGE_METADATA.into_iter().map(PathBuf::from);
+    let names = || multiscales::METADATA.into_iter().map(PathBuf::from);
     let of_file = || names().chain([PathBuf::from(OME_XML)]).map(|name| Path::new(OME).join(name));
     let all = groups.into_iter().flat_map(|(folder, place)| {
         names().chain(of_file()).map(move |name| (folder.join(&name), place.join(name)))

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use store::{Entry, Listed};
 
 use crate::picture::stored_image::ObjectsState;
-use codec::IMAGE_DOCUMENTS;
+use codec::multiscales;
 
 /// An image.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Images {
         };
         let mut documents: Vec<_> = entries().filter_map(|entry| document_of(&entry.key)).collect();
         documents.sort_by_key(|(folder, document)| {
-            let rank = IMAGE_DOCUMENTS.into_iter().position(|one| one == *document);
+            let rank = multiscales::DOCUMENTS.into_iter().position(|one| one == *document);
             (folder.matches('/').count(), !folder.is_empty(), rank)
         });
         let mut images = Self::default();
@@ -89,7 +89,7 @@ impl Images {
 /// Returns the folder of an object, and its name, if that is the name of an image's document.
 fn document_of(key: &str) -> Option<(&str, &'static str)> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-    IMAGE_DOCUMENTS.into_iter().find(|document| *document == name).map(|document| (folder, document))
+    multiscales::DOCUMENTS.into_iter().find(|document| *document == name).map(|document| (folder, document))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::selection::{Choice, is_hidden, promises_a_picture};
 use crate::source::done::InputState;
 use crate::source::plan::Skip;
 use crate::source::stop::Stop;
-use codec::{Format, IMAGE_DOCUMENTS, LONGEST_DOCUMENT, groups_of_labels, lists_labels};
+use codec::{Format, multiscales};
 
 /// With up to this many outputs, each is requested; with more, the output folder is listed first: a
 /// listing returns a thousand at once.
@@ -163,12 +163,12 @@ impl Search<'_> {
         if is_output || self.refused_folder(below.parent().unwrap_or(below)).is_some() {
             return Ok(false);
         }
-        match bucket.get(&url, LONGEST_DOCUMENT) {
+        match bucket.get(&url, multiscales::LONGEST) {
             Ok(Some(document)) => {
-                if codec::may_say_collection(&document) {
+                if multiscales::may_say_collection(&document) {
                     self.groups.collections.insert(input.join(below.parent().unwrap_or(below)));
                 }
-                Ok(codec::says_image(&document))
+                Ok(multiscales::says_image(&document))
             }
             Ok(None) => Ok(false),
             Err(why) if why.concerns_bucket() => Err(why),
@@ -294,10 +294,10 @@ impl Search<'_> {
 
 /// Returns whether groups above a folder list it among their images of labels.
 fn are_labels(bucket: &Bucket, folder: &str) -> Result<bool, store::Error> {
-    for (group, path) in groups_of_labels(folder) {
-        for document in IMAGE_DOCUMENTS {
-            let document = bucket.get(&bucket.url(&format!("{group}/{document}")), LONGEST_DOCUMENT)?;
-            if document.is_some_and(|document| lists_labels(&document, path)) {
+    for (group, path) in multiscales::groups_of_labels(folder) {
+        for document in multiscales::DOCUMENTS {
+            let document = bucket.get(&bucket.url(&format!("{group}/{document}")), multiscales::LONGEST)?;
+            if document.is_some_and(|document| multiscales::lists_labels(&document, path)) {
                 return Ok(true);
             }
         }

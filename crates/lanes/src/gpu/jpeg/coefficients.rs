@@ -6,7 +6,7 @@ use crate::gpu::driver::{Address, Buffer, Stream};
 use crate::gpu::equalizer::grow;
 use crate::gpu::kernels::{Finding, Interval, Kernels, Picture, Places, STEPS};
 use crate::lane::LaneError;
-use codec::BaselinePicture;
+use codec::baseline::BaselinePicture;
 
 /// The bytes after entropy-coded data that kernels may read. `Walk::BEYOND` in the kernels.
 const BEHIND_DATA: u64 = 32;

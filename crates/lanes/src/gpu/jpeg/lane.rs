@@ -9,7 +9,7 @@ use crate::gpu::equalizer::Equalizer;
 use crate::gpu::kernels::{Cover, Recolouring, Span};
 use crate::lane::{EngineError, JpegLane, LaneError, Recoded, Recoding};
 use crate::order::Order;
-use codec::{BaselineOutput, BaselinePicture};
+use codec::baseline::{BaselineOutput, BaselinePicture};
 use equalize::{ByteOrders, Colour, Layout, Pixel, count};
 use tracing::trace_span;
 

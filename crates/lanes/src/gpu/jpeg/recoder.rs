@@ -7,7 +7,7 @@ use crate::gpu::driver::{Address, Buffer, Stream};
 use crate::gpu::equalizer::grow;
 use crate::gpu::kernels::{Coding, JpegBatch, Kernels, Recolouring, SampleBytes, Symbols, Transform};
 use crate::lane::LaneError;
-use codec::{BaselineOutput, BaselinePicture, Codebook};
+use codec::baseline::{BaselineOutput, BaselinePicture, Codebook};
 
 /// The bytes after those without stuffing that kernels may read.
 const BEHIND_RAW: u64 = 16;

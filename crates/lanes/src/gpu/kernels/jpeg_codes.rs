@@ -4,7 +4,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use codec::CanonicalCode;
+use codec::baseline::CanonicalCode;
 
 /// Bytes of data that one thread walks: `PIECE` in the kernels.
 pub(super) const PIECE: u32 = 256;
@@ -112,7 +112,7 @@ fn period(dc: &[usize], ac: &[usize]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codec::BaselinePicture;
+    use codec::baseline::BaselinePicture;
 
     #[test]
     fn codes_repeat_after_as_few_blocks_as_they_do() {

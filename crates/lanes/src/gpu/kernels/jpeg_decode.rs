@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::jpeg_codes::{Codes, MAX_CODES, PIECE, packed};
 use super::{Kernels, Launch, arguments};
 use crate::gpu::driver::{Address, Result, Stream};
-use codec::BaselinePicture;
+use codec::baseline::BaselinePicture;
 use histeqd_kernels::JPEG_DECODE;
 
 /// Threads per block of the kernels that walk pieces. `THREADS` there.

@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::jpeg_decode::{ADDING, MAX_COMPONENTS, Picture};
 use super::{Kernels, Launch, arguments};
 use crate::gpu::driver::{Address, Result, Stream};
-use codec::{BaselineOutput, BaselinePicture, Codebook};
+use codec::baseline::{BaselineOutput, BaselinePicture, Codebook};
 use histeqd_kernels::{JPEG_ENCODE, JPEG_TRANSFORM};
 
 /// Threads per block of the kernels that transform. `THREADS` in `jpeg_transform.cu`.
