@@ -1,15 +1,16 @@
 //! An output in object storage: it appears whole under its name, or not at all.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use codec::Format;
-use store::{Bucket, Expected, Found, Labels, Url, Version, unnamed_file, unnamed_folder};
+use store::{Bucket, Expected, Found, Labels, Object, Url, Version, unnamed_file, unnamed_folder};
 
+use super::replaced::are_same;
 use super::{Appeared, PublishError, Published};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
@@ -71,27 +72,24 @@ impl Upload {
         replaces_any: bool,
     ) -> Result<(), PublishError> {
         let mut upload = Self::begin(bucket, output, None)?;
-        let length = io::copy(file, upload.file()).map_err(|why| upload.unwritten(why))?;
-        let there = bucket.head(&upload.url).map_err(|why| upload.failed(why))?;
-        if let Some(found) = there {
-            let is_as_long = found.entry.size == length;
-            let content = if is_as_long { bucket.get(&upload.url, length) } else { Ok(None) };
-            let content = content.map_err(|why| upload.failed(why))?;
-            if content.is_some_and(|content| upload.has(&content)) {
-                return Ok(());
+        if let Some(found) = bucket.head(&upload.url).map_err(|why| upload.failed(why))? {
+            let there = Object::new(bucket.clone(), found.entry);
+            let length = file.metadata().map_err(|why| upload.unwritten(why))?.len();
+            if there.entry().size == length {
+                let there = there.open().map_err(|why| upload.failed(why))?;
+                let same = file.try_clone().and_then(|file| are_same(file, there));
+                if same.map_err(|why| upload.unwritten(why))? {
+                    return Ok(());
+                }
             }
             if !replaces_any {
                 return Err(PublishError::new(output, io::Error::other(Appeared("object"))));
             }
             upload.replace_any();
         }
+        let copied = file.rewind().and_then(|()| io::copy(file, upload.file()));
+        copied.map_err(|why| upload.unwritten(why))?;
         upload.publish().map(drop)
-    }
-
-    /// Returns whether this is the content that was written.
-    fn has(&self, content: &[u8]) -> bool {
-        let mut own = vec![0; content.len()];
-        self.file.read_exact_at(&mut own, 0).is_ok() && own == content
     }
 
     /// Permits the output to replace any object.

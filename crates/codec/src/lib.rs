@@ -103,7 +103,7 @@ pub mod baseline {
     };
 }
 
-/// The documents of OME-Zarr: what a folder or an object is by them.
+/// The documents of OME-Zarr, and the kinds of folders and objects that they describe.
 pub mod multiscales {
     pub use crate::metadata::multiscales::{
         Axis, DOCUMENTS, GroupError, LONGEST, METADATA, Multiscales, groups_of_labels, image_document,

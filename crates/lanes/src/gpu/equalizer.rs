@@ -257,7 +257,7 @@ impl<'e> Equalizer<'e> {
         unsafe { self.engine.kernels.map(stream, kind, span, &self.tables) }
     }
 
-    /// Prepares the tables for a picture of which all planes are to be counted.
+    /// Prepares the tables for counting all planes of a picture.
     ///
     /// # Safety
     /// Only this stream may use the tables until it is done.

@@ -56,8 +56,9 @@ impl<'e> CoderLane<'e> {
         self.done.wait()
     }
 
-    /// Carries out the orders of as many pictures, from the first on, as there is room for, and
-    /// returns their number. All of them are counted, or none is.
+    /// Carries out the orders of as many pictures, from the first on, as there is room for.
+    ///
+    /// Either counts them or changes them, as the first order asks for; returns their number.
     fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
         let most = self.engine.lane_memory - self.engine.lane_memory / SHARE_OF_CLAHE;
         let room = most.min(MEMORY_OF_SEVERAL);

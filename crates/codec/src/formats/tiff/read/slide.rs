@@ -38,7 +38,7 @@ pub(crate) fn refused() -> CodecError {
     )
 }
 
-/// Refuses a page whose tiles overlap: what two of them show would count twice, and a local method
+/// Refuses a page with tiles that overlap: pixels in two tiles would count twice, and a local method
 /// would treat a joint as an edge of the picture.
 pub(crate) fn refuse_overlaps(directory: &Directory) -> Result<(), CodecError> {
     if directory.bytes(tags::XMP).is_some_and(says_overlaps) {
