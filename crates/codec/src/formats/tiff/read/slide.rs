@@ -38,8 +38,8 @@ pub(crate) fn refused() -> CodecError {
     )
 }
 
-/// Refuses a page with tiles that overlap: pixels in two tiles would count twice, and a local method
-/// would treat a joint as an edge of the picture.
+/// Refuses a page with tiles that overlap: pixels in two tiles would count twice, and a local
+/// method would treat a joint as an edge of the picture.
 pub(crate) fn refuse_overlaps(directory: &Directory) -> Result<(), CodecError> {
     if directory.bytes(tags::XMP).is_some_and(says_overlaps) {
         return Err(CodecError::unsupported("a Ventana slide (BIF) whose tiles overlap", STITCH));
