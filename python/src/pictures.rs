@@ -32,15 +32,23 @@ pub(crate) enum Planes {
     Equalized(Colour),
 }
 
+/// A plane, and its pixels that count.
+#[derive(Clone, Copy)]
+struct CountedPlane {
+    plane: Plane,
+    pixels: Counted,
+}
+
 impl Planes {
-    fn of(self, pixel: Pixel) -> Vec<(Plane, Counted)> {
+    fn of(self, pixel: Pixel) -> Vec<CountedPlane> {
         match self {
             Self::Channels => (0..pixel.channels())
                 .map(Plane::Channel)
-                .map(|plane| (plane, count::counted(pixel, plane)))
+                .map(|plane| CountedPlane { plane, pixels: count::counted(pixel, plane) })
                 .collect(),
             Self::Equalized(colour) => {
-                colour.to_equalize(pixel).iter().map(|&plane| (plane, Counted::Visible)).collect()
+                let visible = |&plane| CountedPlane { plane, pixels: Counted::Visible };
+                colour.to_equalize(pixel).iter().map(visible).collect()
             }
         }
     }
@@ -48,7 +56,7 @@ impl Planes {
 
 /// Counts planes of pictures.
 struct Counter<S> {
-    planes: Vec<(Plane, Counted)>,
+    planes: Vec<CountedPlane>,
     /// One for each plane, and perhaps more from earlier calls.
     tallies: Vec<Tally>,
     gathered: Vec<S>,
@@ -62,7 +70,7 @@ impl<S> Default for Counter<S> {
 
 impl<S: Sample> Counter<S> {
     /// Makes it one of these planes.
-    fn of(mut self, planes: &[(Plane, Counted)]) -> Self {
+    fn of(mut self, planes: &[CountedPlane]) -> Self {
         self.planes.clear();
         self.planes.extend_from_slice(planes);
         let number = self.tallies.len().max(planes.len());
@@ -126,15 +134,15 @@ impl<S: Sample> Counter<S> {
 }
 
 fn add_planes<S: Sample>(
-    planes: &[(Plane, Counted)],
+    planes: &[CountedPlane],
     tallies: &mut [Tally],
     samples: &[S],
     width: usize,
     picture: &ArrayView3<'_, S>,
 ) {
     let pixel = layout(picture).pixel;
-    for (&(plane, counted), tally) in planes.iter().zip(tallies) {
-        add_plane(samples, width, pixel, plane, counted, tally);
+    for (&CountedPlane { plane, pixels }, tally) in planes.iter().zip(tallies) {
+        add_plane(samples, width, pixel, plane, pixels, tally);
     }
 }
 
@@ -237,7 +245,7 @@ kept!(u8 u16);
 
 impl<S: Kept> Worker<S> {
     /// Returns one that counts these planes: the one that was kept, if there is one.
-    fn of(planes: &[(Plane, Counted)]) -> Self {
+    fn of(planes: &[CountedPlane]) -> Self {
         let Self { counter, luts, scratch, buffer } = S::kept().take().unwrap_or_default();
         Self { counter: counter.of(planes), luts, scratch, buffer }
     }

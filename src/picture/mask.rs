@@ -61,14 +61,14 @@ pub enum MaskError {
         page: usize,
     },
     /// Its size differs.
-    #[error("its mask {} is {}x{} pixels, and the picture is {}x{}", Shown(path), mask.0, mask.1, picture.0, picture.1)]
+    #[error("its mask {} is {mask} pixels, and the picture is {picture}", Shown(path))]
     Size {
         /// The mask.
         path: PathBuf,
-        /// Its width and height.
-        mask: (u32, u32),
-        /// Those of the picture.
-        picture: (u32, u32),
+        /// That of the mask.
+        mask: codec::Size,
+        /// That of the picture.
+        picture: codec::Size,
     },
 }
 

@@ -20,6 +20,12 @@ use crate::progress::Event;
 /// The pauses after outputs could not be written at all.
 const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
 
+/// A picture that this worker may not read or write.
+pub(super) struct Refused {
+    pub(super) picture: Picture,
+    pub(super) why: String,
+}
+
 /// A message that was pulled and understood.
 pub(super) struct Taken {
     pub(super) delivery: Delivery,
@@ -229,14 +235,14 @@ impl BegunMessages {
     }
 
     /// Puts some pictures of a message aside, and has the others delivered again.
-    pub(super) fn refuse(&self, delivery: Delivery, message: &Message, refused: &[(Picture, String)]) {
+    pub(super) fn refuse(&self, delivery: Delivery, message: &Message, refused: &[Refused]) {
         let deliveries = message.deliveries(delivery.deliveries());
         let dead = refused
             .iter()
-            .map(|(picture, why)| self.dead(message, picture, why.clone(), deliveries))
+            .map(|Refused { picture, why }| self.dead(message, picture, why.clone(), deliveries))
             .collect();
         let others = (message.pictures.iter())
-            .filter(|picture| refused.iter().all(|(refused, _)| refused != *picture));
+            .filter(|picture| refused.iter().all(|refused| refused.picture != **picture));
         let others: Vec<_> = others.cloned().collect();
         let fate = match others.is_empty() {
             true => Fate::Dead,

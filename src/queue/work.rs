@@ -11,7 +11,7 @@ use histeqd_queue::{Delivery, Limits, Queue, QueueError};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use super::begun::{BegunMessages, Failure, Fault, GONE, Taken};
+use super::begun::{BegunMessages, Failure, Fault, GONE, Refused, Taken};
 use super::message::{Message, Picture};
 use super::outputs::{Outputs, Unwritable, is_of_others};
 use super::roots::Roots;
@@ -347,8 +347,8 @@ impl Worker<'_> {
             }
         };
         if let Err(why) = self.check_settings(&message.settings) {
-            let refused: Vec<_> =
-                message.pictures.iter().map(|picture| (picture.clone(), why.clone())).collect();
+            let refuse = |picture: &Picture| Refused { picture: picture.clone(), why: why.clone() };
+            let refused: Vec<_> = message.pictures.iter().map(refuse).collect();
             self.begun.refuse(delivery, &message, &refused);
             return None;
         }
@@ -368,7 +368,7 @@ impl Worker<'_> {
                 "it was begun {} times, and each time its worker was killed or cut off (the kernel's log shows whether memory ran out)",
                 deliveries - 1
             );
-            let refused = [(message.pictures[0].clone(), why)];
+            let refused = [Refused { picture: message.pictures[0].clone(), why }];
             self.begun.refuse(delivery, &message, &refused);
             return None;
         }
@@ -401,12 +401,13 @@ impl Worker<'_> {
     }
 
     /// Returns the pictures that this worker may not read or not write, and why.
-    fn outside(&self, pictures: &[Picture]) -> Vec<(Picture, String)> {
+    fn outside(&self, pictures: &[Picture]) -> Vec<Refused> {
         let mut check_input = self.roots.check_inputs();
         let outputs = Outputs::of(pictures, &self.roots);
         let outside = pictures.iter().filter_map(|picture| {
             let checked = check_input(&picture.input).map_err(Unwritable::from);
-            Some((picture.clone(), checked.and_then(|()| outputs.check(picture)).err()?.to_string()))
+            let why = checked.and_then(|()| outputs.check(picture)).err()?.to_string();
+            Some(Refused { picture: picture.clone(), why })
         });
         outside.collect()
     }

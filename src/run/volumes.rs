@@ -15,7 +15,7 @@ use crate::fs::paths::Shown;
 use crate::picture::boxes::{CountedBoxes, FileSlice, FileVolume, VolumeName};
 use crate::source::stop::Stop;
 use crate::source::{Job, Plan};
-use codec::{CodecError, Format, OrderedBy, Slice};
+use codec::{CodecError, Format, Gaps, OrderedBy, Slice};
 
 /// A file that is a slice, with its stated position.
 struct Member {
@@ -154,7 +154,7 @@ fn put_in_order(members: &mut Vec<Member>, plan: &mut Plan) -> Option<Refusal> {
             Shown(path(0).parent().unwrap_or(Path::new("")))
         ));
     }
-    if let Some((missing, (before, behind))) = order.missing {
+    if let Some(Gaps { slices: missing, around: (before, behind) }) = order.gaps {
         let seem = if missing == 1 { "slice seems" } else { "slices seem" };
         plan.notes.push(format!(
             "{missing} {seem} to be missing in a volume, the first between {} and {}; those around it are taken for neighbours",

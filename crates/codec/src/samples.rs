@@ -8,6 +8,7 @@ pub(crate) mod levels;
 pub(crate) mod mapped;
 pub(crate) mod no_data;
 pub(crate) mod shrink;
+pub(crate) mod size;
 pub(crate) mod stated;
 pub(crate) mod uncounted;
 

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::sync::Barrier;
 use std::time::Instant;
 
+use codec::Size;
 use codec::baseline::BaselinePicture;
 use codec::{CompressedJpeg, JpegQuality};
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
@@ -28,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let files = paths.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>()?;
     let mut pictures = Vec::new();
     for file in files.iter().cycle().take(batch) {
-        let (width, height) = BaselinePicture::read(file).ok_or("a file is no baseline JPEG")?.size;
+        let Size { width, height } = BaselinePicture::read(file).ok_or("a file is no baseline JPEG")?.size;
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         let (bytes, quality) = (file.len() as u64, JpegQuality::Keep);
         let jpeg = CompressedJpeg { bytes, layout, quality };

@@ -15,7 +15,7 @@ use crate::picture::remark::Remark;
 use crate::progress::CompletedParts;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
-use codec::{LevelCount, PageWriter, Pages, Range, Target, Volumes};
+use codec::{Gaps, LevelCount, PageWriter, Pages, Range, Target, Volumes};
 
 /// A page of a file that has several.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Page {
                 Shown(input)
             )
         });
-        let gaps = volumes.missing().map(|(missing, (before, behind))| {
+        let gaps = volumes.gaps().map(|Gaps { slices: missing, around: (before, behind) }| {
             let seem = if missing == 1 { "slice seems" } else { "slices seem" };
             format!(
                 "{missing} {seem} to be missing in {}, the first between frames {} and {}; those around it are taken for neighbours",

@@ -9,7 +9,7 @@ use crate::error::PictureError;
 use crate::fs::input;
 use crate::picture::mask::{MaskError, Masks};
 use crate::slot::Held;
-use codec::{CodecError, Cores, Limits, Mask, Opened, PageRef, Pages, PngLevel, Target};
+use codec::{CodecError, Cores, Limits, Mask, Opened, PageRef, Pages, PngLevel, Size, Target};
 
 /// Masks are decoded as gray.
 const GRAY: Target = Target { png_level: PngLevel::Fast, gray: Some(Gray::Luma), ..Target::AS_STORED };
@@ -19,8 +19,8 @@ const GRAY: Target = Target { png_level: PngLevel::Fast, gray: Some(Gray::Luma),
 pub(super) struct Covered {
     /// The number of the page, from 0.
     page: usize,
-    /// Width and height of the page.
-    size: (u32, u32),
+    /// The size of the page.
+    size: Size,
     first_row: u32,
     rows: u32,
 }
@@ -35,7 +35,8 @@ impl Covered {
             Some(PageRef { pages, index }) => (pages.picture_of(index), pages.first_row(index)),
             None => (0, 0),
         };
-        Self { page, size: (layout.width, height.unwrap_or(rows)), first_row, rows }
+        let size = Size { width: layout.width, height: height.unwrap_or(rows) };
+        Self { page, size, first_row, rows }
     }
 
     fn rows(&self) -> Range<u32> {
@@ -99,7 +100,7 @@ impl Reading<'_> {
     }
 
     /// Refuses a mask that is not as large as the picture.
-    fn check(&self, mask: (u32, u32)) -> Result<(), MaskError> {
+    fn check(&self, mask: Size) -> Result<(), MaskError> {
         let picture = self.covered.size;
         if mask == picture { Ok(()) } else { Err(MaskError::Size { path: self.path.clone(), mask, picture }) }
     }
@@ -113,7 +114,7 @@ impl Reading<'_> {
     /// Assembles the covered rows from the bands that contain them.
     fn bands(&mut self, pages: &Pages, limits: &Limits) -> Result<Mask, PictureError> {
         let (wanted, mut found) = (self.covered.rows(), None::<Mask>);
-        self.held.hold(u64::from(self.covered.size.0).saturating_mul(self.covered.rows.into()))?;
+        self.held.hold(u64::from(self.covered.size.width).saturating_mul(self.covered.rows.into()))?;
         let height = pages.height_of_bands().unwrap_or_default();
         // A mask with one page is for all pages.
         let picture = if pages.pictures() == 1 { 0 } else { self.covered.page };
@@ -126,7 +127,7 @@ impl Reading<'_> {
                 continue;
             }
             let band = self.page(pages, index, limits)?;
-            self.check((band.size().0, height))?;
+            self.check(Size { height, ..band.size() })?;
             let band = band.rows(rows.start - first..rows.end - first);
             found = Some(match found {
                 Some(above) => above.with_below(&band).map_err(|error| self.of_codec(error))?,
@@ -134,7 +135,7 @@ impl Reading<'_> {
             });
         }
         let path = self.path.clone();
-        let (mask, picture) = ((self.covered.size.0, height), self.covered.size);
+        let (mask, picture) = (Size { height, ..self.covered.size }, self.covered.size);
         found.ok_or_else(|| MaskError::Size { path, mask, picture }.into())
     }
 

@@ -333,8 +333,8 @@ impl BlockCodes {
 
 /// Returns two groups of bits as one.
 #[inline(always)]
-fn joined((low, low_bits): (u64, u32), (high, high_bits): (u64, u32)) -> (u64, u32) {
-    (low | high << low_bits, low_bits + high_bits)
+fn joined(low: (u64, u32), high: (u64, u32)) -> (u64, u32) {
+    (low.0 | high.0 << low.1, low.1 + high.1)
 }
 
 /// Returns code lengths as symbols (section 3.2.7), some of which stand for several zeros.

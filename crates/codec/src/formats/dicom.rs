@@ -283,7 +283,7 @@ impl<'a> Source<'a> {
     fn whole_layout(&self) -> Layout {
         let description = &self.known.description;
         match &self.shown {
-            Some(_) => Shown::form().layout(description.width, description.height),
+            Some(_) => Shown::form().layout(description.size()),
             None => description.layout(),
         }
     }
@@ -354,7 +354,7 @@ impl Decode for Source<'_> {
         };
         let mut mapped = None;
         if let Some(form) = self.form() {
-            let size = (description.width, description.height);
+            let size = description.size();
             let (found, map) = match shown {
                 Some(shown) => {
                     let rows = ShownRows::new(&rows, shown, description);

@@ -58,13 +58,13 @@ pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(crate) use encode::{encode, encode_packed, encoder_bytes, write_encoded};
-use hue::{Cover, Covered};
+use hue::Covered;
 use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
 use more::More;
-use planes::{ChromaSize, PlaneSize, plane_size};
+use planes::{ChromaSize, Cover, PlaneSize, plane_size};
 pub(super) use process::{Process, is_ycbcr, process};
 use rgb::{Planes, Sampled};
 

@@ -21,6 +21,7 @@ use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 pub(crate) use file::open;
 use memory::decoder_bytes;
 
+use crate::samples::size::Size;
 use crate::{BlockCoder, CodecError, Codestream, CodestreamDecoder};
 
 /// The first bytes of a codestream: its mark, and that of the segment with its size.
@@ -61,7 +62,7 @@ pub(crate) const SETTINGS: DecodeSettings =
 /// If anything in it is damaged or not supported.
 pub(crate) fn decode(
     mut stream: Vec<u8>,
-    size: (u32, u32),
+    size: Size,
     components: usize,
     bytes: usize,
     decoder: Option<&dyn CodestreamDecoder>,
@@ -70,11 +71,14 @@ pub(crate) fn decode(
     let start = find(&stream).ok_or_else(|| malformed("no codestream"))?;
     let stream = &mut stream[start..];
     mend(stream);
-    let header = Size::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
+    let header = SizSegment::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
     if header.is_subsampled {
         return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", DECOMPRESS));
     }
-    if (header.width, header.height) != size || header.components != components || !header.is_uniform {
+    if (header.width, header.height) != (size.width, size.height)
+        || header.components != components
+        || !header.is_uniform
+    {
         return Err(malformed("its size or its components do not match the file that contains it"));
     }
     if header.bits > 16 || header.bits as usize > 8 * bytes {
@@ -100,7 +104,7 @@ pub(crate) fn decode(
 /// # Errors
 /// If anything in it is damaged or not supported.
 pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> Result<(), CodecError> {
-    let size = (codestream.width, codestream.height);
+    let size = Size { width: codestream.width, height: codestream.height };
     let (components, sample_bytes) = (codestream.components as usize, codestream.sample_bytes as usize);
     decode(bytes.to_vec(), size, components, sample_bytes, None, into)
 }
@@ -110,7 +114,7 @@ pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8])
 /// Returns whether it did.
 fn is_decoded_elsewhere(
     stream: &[u8],
-    size: &Size,
+    size: &SizSegment,
     bytes: usize,
     decoder: Option<&dyn CodestreamDecoder>,
     into: &mut [u8],
@@ -124,7 +128,7 @@ fn is_decoded_elsewhere(
 ///
 /// `None` unless every decoder returns the same samples: it is lossless, it is whole as far as that
 /// can be known without decoding it, and it has no parts that differ from each other.
-fn plain(stream: &[u8], size: &Size, bytes: usize) -> Option<Codestream> {
+fn plain(stream: &[u8], size: &SizSegment, bytes: usize) -> Option<Codestream> {
     let fits = size.bits as usize <= 8 * bytes && if size.is_signed { bytes == 2 } else { bytes <= 2 };
     let is_plain = fits && size.is_uniform && !size.is_subsampled && matches!(size.components, 1 | 3);
     (is_plain && packets::are_whole(stream, size)).then_some(Codestream {
@@ -158,7 +162,12 @@ pub(crate) fn most_bytes(samples: u64) -> u64 {
 }
 
 /// Takes over the samples that were decoded.
-fn take(decoded: &DecodedImage<'_>, header: &Size, bytes: usize, into: &mut [u8]) -> Result<(), CodecError> {
+fn take(
+    decoded: &DecodedImage<'_>,
+    header: &SizSegment,
+    bytes: usize,
+    into: &mut [u8],
+) -> Result<(), CodecError> {
     let (planes, components) = (decoded.components(), header.components);
     let samples = into.len() / bytes / components;
     if planes.len() != components || planes.iter().any(|plane| plane.samples().len() != samples) {
@@ -219,7 +228,7 @@ impl Shorter {
     fn new(file: &[u8]) -> Option<Self> {
         let start = find(file)?;
         let codestream = &file[start..];
-        let is_single = Size::parse(codestream)?.tiles == 1;
+        let is_single = SizSegment::parse(codestream)?.tiles == 1;
         let part = last_part(codestream).filter(|_| is_single)?;
         let part = Part { at: start + part.at, ..part };
         Some(Self { file: file.to_vec(), part, less: 0 })
@@ -290,7 +299,7 @@ pub(crate) fn mend(codestream: &mut [u8]) {
     {
         part.set_length(codestream, length);
     }
-    let _ = Size::mend(codestream);
+    let _ = SizSegment::mend(codestream);
     let _ = pass_over_unknown(codestream);
 }
 
@@ -345,7 +354,7 @@ pub(crate) fn find(file: &[u8]) -> Option<usize> {
 
 /// The content of the first marker segment (T.800, A.5.1).
 #[derive(Debug)]
-pub(crate) struct Size {
+pub(crate) struct SizSegment {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) tiles: u64,
@@ -360,7 +369,7 @@ pub(crate) struct Size {
     pub(crate) is_subsampled: bool,
 }
 
-impl Size {
+impl SizSegment {
     /// The offset of the numbers that describe the grid.
     ///
     /// They are the ends of the picture, its start, the sides of tiles and their start, each across
@@ -492,7 +501,7 @@ mod tests {
         let size = |grid, apart: &[[u8; 2]]| {
             let mut bytes = header(grid, apart);
             mend(&mut bytes);
-            let size = Size::parse(&bytes).unwrap();
+            let size = SizSegment::parse(&bytes).unwrap();
             (size.width, size.height, size.tiles, size.is_subsampled)
         };
         let single = [139, 119, 0, 0, 139, 119, 0, 0];

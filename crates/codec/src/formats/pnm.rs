@@ -17,6 +17,7 @@ use crate::parts::bands::Cut;
 use crate::parts::opening::{Found, Opening};
 use crate::picture::decode::{Decode, Facts, Room, Wanted};
 use crate::picture::decoded::Payload;
+use crate::samples::size::Size;
 use crate::samples::stated::{Place as StatedPlace, Stated};
 use crate::samples::{LINE, pixels_of, rescale, swap_big_endian, unpack};
 use crate::{CodecError, Decoded, Format, Limits, Metadata, picture};
@@ -115,7 +116,7 @@ impl<'a> Source<'a> {
     /// Those of a text cannot be found. No band divides `unit` rows.
     pub(super) fn bands(&self, unit: u32, cut: Cut) -> Option<Bands<()>> {
         let layout = self.header.layout;
-        let rows = cut.rows((layout.width, layout.height), layout.bytes(), unit)?;
+        let rows = cut.rows(Size::of(&layout), layout.bytes(), unit)?;
         self.is_binary().then(|| Bands::new(rows, ()))
     }
 

@@ -30,6 +30,7 @@ use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::eight::to_eight_bits;
 use crate::samples::mapped::{self, Mapped, Purpose, Spread, bytes_of_rows};
+use crate::samples::size::Size;
 use crate::samples::stated::Place as Levels;
 use crate::samples::uncounted::Mask;
 use crate::samples::{pixels_of, unpack};
@@ -379,7 +380,7 @@ impl<'a> Source<'a> {
         let Some(form) = whole.mapped() else { return Ok(None) };
         let form = form.with_levels(purpose.levels);
         let parts = Parts::new(&self.file, &whole, &self.directory)?;
-        let size = (whole.layout.width, whole.file_rows);
+        let size = whole.size();
         spread.get_or(|| Spread::of(&parts, &form, size, purpose.range, cores)).map(Some)
     }
 
@@ -421,7 +422,7 @@ impl Decode for Source<'_> {
         let mut keeps_other = others > 0 && to == Format::Tiff;
         let (layout, other, mapped) = match header.mapped() {
             Some(form) => {
-                let size = (header.layout.width, header.layout.height);
+                let size = Size::of(&header.layout);
                 let purpose = Purpose { of_all: self.spread_of_all(purpose, cores)?, ..purpose };
                 let (layout, mapped) = mapped::decode(&parts, form, size, purpose, slot, cores)?;
                 keeps_other &= purpose.restores;
@@ -431,7 +432,7 @@ impl Decode for Source<'_> {
         };
         // The device's memory is given back.
         drop(parts);
-        let rows = (header.first_row, header.layout.height);
+        let rows = header.first_row..header.first_row + header.layout.height;
         let mask = self.pyramid.mask_of_picture(header);
         let mask = mask.map(|mask| mask.counts(&self.file, rows, cores)).transpose()?;
         let change = Change {

@@ -15,6 +15,7 @@ use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::Mapped;
 use crate::samples::pixels_of;
+use crate::samples::size::Size;
 use crate::{CodecError, Decoded, Format, Remark, Target, picture};
 use equalize::{Depth, Layout, Pixel};
 
@@ -75,8 +76,8 @@ impl<'a> Source<'a> {
         let (width, height) = decoder.dimensions();
         // The decoder would allocate memory for the picture's width and height before comparing
         // them with the canvas's.
-        let picture = of_file(bytes).find_map(|chunk| chunk.sides());
-        if picture.is_some_and(|sides| sides != (width, height)) {
+        let picture = of_file(bytes).find_map(|chunk| chunk.size());
+        if picture.is_some_and(|size| size != Size { width, height }) {
             return Err(malformed("its picture has other sides than its canvas"));
         }
         let pixel = if decoder.has_alpha() { Pixel::Rgba } else { Pixel::Rgb };
@@ -125,26 +126,26 @@ impl Decode for Source<'_> {
 }
 
 /// Returns the bytes of heap for a part of a TIFF of this size: the decoder's, and its pixels.
-pub(super) fn part_heap_bytes((width, rows): (u32, u32)) -> u64 {
-    (DECODER_BYTES + 4) * u64::from(width) * u64::from(rows)
+pub(super) fn part_heap_bytes(part: Size) -> u64 {
+    (DECODER_BYTES + 4) * part.pixels()
 }
 
 /// Decodes a strip or tile of a TIFF, and keeps as many of its first rows as fit into `target`.
 ///
-/// It is at most of these width and rows, and of 3 or 4 samples a pixel. Encoders leave out alpha
+/// It is at most of this size, and of 3 or 4 samples a pixel. Encoders leave out alpha
 /// that is nowhere transparent.
 pub(super) fn decode_part(
     bytes: &[u8],
-    (width, rows): (u32, u32),
+    part: Size,
     samples: usize,
     target: &mut [u8],
 ) -> Result<(), CodecError> {
     let source = Source::open(bytes)?;
     let layout = source.layout;
-    let needed = target.len() / (width as usize * samples);
+    let needed = target.len() / (part.width as usize * samples);
     if source.frames.is_some()
-        || layout.width != width
-        || !(needed..=rows as usize).contains(&(layout.height as usize))
+        || layout.width != part.width
+        || !(needed..=part.height as usize).contains(&(layout.height as usize))
     {
         let Layout { width, height, .. } = layout;
         return Err(malformed(format!("its {width}x{height} pixels do not match the file that contains it")));

@@ -34,6 +34,7 @@ use crate::parts::volumes::{NoVolumes, Volumes};
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::{self, BAND, Form, Kind, Mapped, NoData, Rows};
+use crate::samples::size::Size;
 use crate::{CodecError, Format, Limits, Metadata, Remark, Target, picture};
 use equalize::{Depth, Layout, Pixel};
 pub(super) use write::Writer;
@@ -317,10 +318,10 @@ impl Source {
 
 impl Source {
     fn layout(&self) -> Layout {
-        let (width, height) = size(self.region());
+        let size = size(self.region());
         let depth = if self.base().kind.bytes() == 1 { Depth::Eight } else { Depth::Sixteen };
-        let layout = Layout { width, height, pixel: Pixel::Gray, depth };
-        self.form().map_or(layout, |form| form.layout(width, height))
+        let layout = Layout { width: size.width, height: size.height, pixel: Pixel::Gray, depth };
+        self.form().map_or(layout, |form| form.layout(size))
     }
 }
 
@@ -349,10 +350,9 @@ impl Decode for Source {
         let mut samples = Vec::new();
         crate::io::reader::resize(&mut samples, self.bytes() as usize)?;
         let native = native(self.base().read(self.region(), &mut samples)?);
-        let (width, height) = size(self.region());
-        let rows = SamplesInMemory { row: width as usize * form.kind.bytes(), samples };
-        let (layout, mapped) =
-            mapped::decode(&rows, form, (width, height), wanted.purpose, slot, wanted.cores)?;
+        let size = size(self.region());
+        let rows = SamplesInMemory { row: size.width as usize * form.kind.bytes(), samples };
+        let (layout, mapped) = mapped::decode(&rows, form, size, wanted.purpose, slot, wanted.cores)?;
         Ok(Payload { layout, metadata, native, mapped: Some(Box::new(mapped)) })
     }
 }
@@ -381,12 +381,12 @@ impl Rows for SamplesInMemory {
     }
 }
 
-/// Returns the width and height of a box with its planes below each other.
-fn size(region: &Region) -> (u32, u32) {
+/// Returns the size of a box with its planes below each other.
+fn size(region: &Region) -> Size {
     let width = region.shape.last().copied().unwrap_or(1);
     let [width, height] =
         [width, region.samples() / width.max(1)].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
-    (width, height)
+    Size { width, height }
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

@@ -1,5 +1,7 @@
 //! Bands of rows, from top to bottom, of pictures that are too large to be in memory as a whole.
 
+use crate::samples::size::Size;
+
 /// The bands of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BandRows {
@@ -29,8 +31,8 @@ impl Cut {
     /// Returns the bands of a picture of `bytes` bytes, if that is more than a picture may have.
     ///
     /// No band divides `unit` rows that stay together.
-    pub(crate) fn rows(self, (width, height): (u32, u32), bytes: u64, unit: u32) -> Option<BandRows> {
-        BandRows::of(height, bytes, unit, (self.least_rows)(width), self.most)
+    pub(crate) fn rows(self, size: Size, bytes: u64, unit: u32) -> Option<BandRows> {
+        BandRows::of(size.height, bytes, unit, (self.least_rows)(size.width), self.most)
     }
 }
 

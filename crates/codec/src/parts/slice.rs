@@ -49,8 +49,8 @@ pub struct SliceOrder {
     pub same: Option<(usize, usize)>,
     /// Two slices of different orientations.
     pub turned: Option<(usize, usize)>,
-    /// The number of slices that seem to be missing, and the slices around the first gap.
-    pub missing: Option<(usize, (usize, usize))>,
+    /// Slices that seem to be missing.
+    pub gaps: Option<Gaps>,
 }
 
 /// The property that slices are ordered by.
@@ -78,10 +78,12 @@ impl Slice {
             }
         };
         let indices = Self::order(slices);
-        let steps = indices.windows(2).map(|pair| ((pair[0], pair[1]), places[pair[1]] - places[pair[0]]));
+        let steps = indices
+            .windows(2)
+            .map(|pair| Step { between: (pair[0], pair[1]), length: places[pair[1]] - places[pair[0]] });
         let steps: Vec<_> = steps.collect();
-        let same = steps.iter().find(|(_, step)| *step == 0.0).map(|(pair, _)| *pair);
-        SliceOrder { same, turned, missing: missing(&steps), indices, by }
+        let same = steps.iter().find(|step| step.length == 0.0).map(|step| step.between);
+        SliceOrder { same, turned, gaps: gaps(&steps), indices, by }
     }
 
     /// Returns the order of the slices of a series, as indices.
@@ -105,16 +107,31 @@ fn numbers(slices: &[Slice]) -> Option<Vec<f64>> {
     slices.iter().map(|slice| slice.number).collect()
 }
 
-/// Returns the number of slices that seem to be missing, and the neighbours around the first gap.
-///
-/// `steps` are the distances of neighbours, most of them alike.
-pub(crate) fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
-    let mut lengths: Vec<f64> = steps.iter().map(|(_, step)| *step).collect();
+/// The distance of two neighbouring slices.
+pub(crate) struct Step {
+    /// The slices.
+    pub(crate) between: (usize, usize),
+    /// Along their normal.
+    pub(crate) length: f64,
+}
+
+/// Slices that seem to be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gaps {
+    /// The number of such slices.
+    pub slices: usize,
+    /// The neighbours of the first gap.
+    pub around: (usize, usize),
+}
+
+/// Returns the gaps of a volume by the steps between its slices, most of them alike.
+pub(crate) fn gaps(steps: &[Step]) -> Option<Gaps> {
+    let mut lengths: Vec<f64> = steps.iter().map(|step| step.length).collect();
     lengths.sort_by(f64::total_cmp);
     let usual = *lengths.get(lengths.len() / 2).filter(|&&length| length > 0.0)?;
-    let gaps = steps.iter().map(|(pair, step)| (*pair, ((step / usual).round() as usize).saturating_sub(1)));
-    let gaps: Vec<_> = gaps.filter(|(_, count)| *count > 0).collect();
-    Some((gaps.iter().map(|(_, count)| count).sum(), gaps.first()?.0))
+    let missing = |step: &Step| ((step.length / usual).round() as usize).saturating_sub(1);
+    let first = steps.iter().find(|step| missing(step) > 0)?;
+    Some(Gaps { slices: steps.iter().map(missing).sum(), around: first.between })
 }
 
 impl Places {
@@ -202,12 +219,12 @@ mod tests {
         };
         let whole = of(&[(2.5, 1.), (0., 2.), (5., 9.), (-2.4, 3.)]);
         let by = OrderedBy::Position;
-        let expected = SliceOrder { indices: vec![3, 1, 0, 2], by, same: None, turned: None, missing: None };
+        let expected = SliceOrder { indices: vec![3, 1, 0, 2], by, same: None, turned: None, gaps: None };
         assert_eq!(whole, expected);
         let turned = [slice(None, Some(AXIAL), None), slice(None, Some([1., 0., 0., 0., 0., -1.]), None)];
         assert_eq!(Slice::order_of_volume(&turned).turned, Some((0, 1)));
         let gaps = of(&[(0., 1.), (1., 2.), (2., 3.), (5., 4.), (6., 5.), (7., 6.), (9., 7.)]);
-        assert_eq!(gaps.missing, Some((3, (2, 3))));
+        assert_eq!(gaps.gaps, Some(Gaps { slices: 3, around: (2, 3) }));
         assert_eq!(of(&[(1., 1.), (0., 2.), (1., 3.)]).same, Some((0, 2)));
         let numbered = |number| slice(None, None, number);
         let by_number = Slice::order_of_volume(&[numbered(Some(3.)), numbered(Some(1.)), numbered(Some(2.))]);

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use crate::parts::slice::Gaps;
+
 /// The volumes of a file, by its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volumes {
     pages: Vec<SliceOf>,
     at_once: usize,
-    missing: Option<(usize, (usize, usize))>,
+    gaps: Option<Gaps>,
     unplaced: bool,
 }
 
@@ -85,12 +87,12 @@ impl Volumes {
         if volumes.iter().all(|slices| slices.len() < 2) {
             return Err(NoVolumes::Flat);
         }
-        Ok(Self { pages, at_once, missing: None, unplaced: false })
+        Ok(Self { pages, at_once, gaps: None, unplaced: false })
     }
 
-    /// Returns the same, of which so many slices seem to be missing, the first between two pages.
-    pub(crate) fn lacking(self, missing: Option<(usize, (usize, usize))>) -> Self {
-        Self { missing, ..self }
+    /// Returns the same with these gaps between pages.
+    pub(crate) fn with_gaps(self, gaps: Option<Gaps>) -> Self {
+        Self { gaps, ..self }
     }
 
     /// Returns the same; `unplaced` is whether not all slices of a volume state where they lie.
@@ -104,9 +106,9 @@ impl Volumes {
         self.unplaced
     }
 
-    /// Returns the number of slices that seem to be missing, and the pages around the first gap.
-    pub fn missing(&self) -> Option<(usize, (usize, usize))> {
-        self.missing
+    /// Returns the slices that seem to be missing between pages.
+    pub fn gaps(&self) -> Option<Gaps> {
+        self.gaps
     }
 
     /// Returns the volume of a page, and its place there.

@@ -3,6 +3,7 @@
 //! Each frame is in the slot as it is shown, and all have one histogram, which keeps the brightness
 //! from flickering. The outputs show every frame in full.
 
+use crate::samples::size::Size;
 use crate::{CodecError, Format};
 use equalize::Layout;
 
@@ -105,9 +106,19 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns whether it lies within a canvas of these sides.
-    pub(crate) fn fits(&self, (width, height): (u32, u32)) -> bool {
-        self.left + self.width <= width as usize && self.top + self.height <= height as usize
+    /// Returns all of a canvas of this size.
+    pub(crate) fn of_canvas(canvas: Size) -> Self {
+        Self { left: 0, top: 0, width: canvas.width as usize, height: canvas.height as usize }
+    }
+
+    /// Returns its width and height.
+    pub(crate) fn size(&self) -> Size {
+        Size { width: self.width as u32, height: self.height as u32 }
+    }
+
+    /// Returns whether it lies within a canvas of this size.
+    pub(crate) fn fits(&self, canvas: Size) -> bool {
+        self.left + self.width <= canvas.width as usize && self.top + self.height <= canvas.height as usize
     }
 
     fn contains(&self, column: usize, row: usize) -> bool {

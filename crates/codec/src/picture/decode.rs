@@ -7,6 +7,7 @@ use crate::io::cores::Cores;
 use crate::metadata::MetadataBytes;
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::{self, Purpose};
+use crate::samples::size::Size;
 use crate::samples::stated::Stated;
 use crate::{
     BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Format, StreamCoder, Target, WorkspaceNeeds,
@@ -78,7 +79,7 @@ impl Facts {
     /// Returns the same without the mask that there may be in the place of alpha.
     pub(crate) fn visible_in(&self, gray: Option<Gray>) -> Layout {
         let layout = self.layout;
-        let visible = self.mapped.as_ref().map_or(layout, |form| form.visible(layout.width, layout.height));
+        let visible = self.mapped.as_ref().map_or(layout, |form| form.visible(Size::of(&layout)));
         in_gray(Layout { depth: layout.depth, ..visible }, gray)
     }
 }

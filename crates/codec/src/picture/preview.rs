@@ -95,7 +95,7 @@ impl Preview {
 /// Returns the means of squares of `step` pixels.
 fn means(pixels: &[u8], layout: &Layout, order: ByteOrder, step: usize) -> Vec<u16> {
     let width = layout.width as usize;
-    let mut means = Means::new(width, layout.pixel, (step, step));
+    let mut means = Means::new(width, layout.pixel, step, step);
     let mut wide = Vec::new();
     for row in pixels.chunks_exact(width * layout.pixel_bytes()) {
         match layout.depth {

@@ -15,6 +15,7 @@
 
 use crate::io::cores::{Cores, SMALL_CHANGE};
 use crate::io::reader::resize;
+use crate::samples::size::Size;
 use crate::samples::{drop_last, pixels_of};
 use crate::target::range::Range;
 use crate::{CodecError, LevelCount};
@@ -121,18 +122,18 @@ pub(crate) struct Mapped {
 pub(crate) fn decode<R: Rows>(
     rows: &R,
     form: Form,
-    (width, height): (u32, u32),
+    size: Size,
     purpose: Purpose,
     slot: &mut [u8],
     cores: &Cores,
 ) -> Result<(Layout, Mapped), CodecError> {
     let form = form.with_levels(purpose.levels);
-    let layout = form.layout(width, height);
+    let layout = form.layout(size);
     let alone = Cores::none();
-    let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);
+    let cores = helpers(rows, size.width as usize * form.pixel_bytes(), cores, &alone);
     let spread = match purpose.of_all {
         Some(spread) => spread,
-        None => Spread::of(rows, &form, (width, height), purpose.range, cores)?,
+        None => Spread::of(rows, &form, size, purpose.range, cores)?,
     };
     let is_masked = form.may_mask() && form.alpha.is_none();
     let mut mapped = Mapped {

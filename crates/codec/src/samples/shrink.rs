@@ -24,8 +24,8 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// Takes rows of `width` pixels.
-    pub(crate) fn new(width: usize, pixel: Pixel, (across, down): (usize, usize)) -> Self {
+    /// Takes rows of `width` pixels, for boxes of so many pixels across and down.
+    pub(crate) fn new(width: usize, pixel: Pixel, across: usize, down: usize) -> Self {
         let visible = vec![0; if pixel.has_alpha() { width } else { 0 }];
         let sums = vec![0; width * pixel.channels()];
         let every = (down / ROWS).max(1);
@@ -132,13 +132,13 @@ mod tests {
 
     #[test]
     fn means_are_of_boxes_and_of_what_is_visible() {
-        let mut means = Means::new(3, Pixel::Gray, (2, 2));
+        let mut means = Means::new(3, Pixel::Gray, 2, 2);
         [[0_u8, 2, 7], [4, 6, 8], [1, 2, 9]].iter().for_each(|row| means.add(row));
         assert_eq!(means.finish(), [3, 8, 2, 9]);
-        let mut means = Means::new(2, Pixel::GrayAlpha, (2, 2));
+        let mut means = Means::new(2, Pixel::GrayAlpha, 2, 2);
         means.add(&[200_u16, 100, 7, 0]);
         assert_eq!(means.finish(), [200, 50]);
-        let mut means = Means::new(1, Pixel::Rgb, (1, 9));
+        let mut means = Means::new(1, Pixel::Rgb, 1, 9);
         (0..12_u8).for_each(|row| means.add(&[row, 10 * row, 100]));
         assert_eq!(means.finish(), [3, 30, 100, 9, 90, 100], "of rows 0, 3 and 6, and of 9");
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::CodecError;
 use crate::io::reader::resize;
+use crate::samples::size::Size;
 use crate::samples::stated::{Place, Stated};
 use crate::samples::{drop_last, pixels_of, rescale};
 use equalize::{Depth, Layout, Pixel};
@@ -40,7 +41,7 @@ impl Mask {
     }
 
     /// Returns the mask that a picture has of its own, or rows of it; what it hides stays as it is.
-    pub(crate) fn of_picture((width, height): (u32, u32), counts: Vec<u8>) -> Self {
+    pub(crate) fn of_picture(Size { width, height }: Size, counts: Vec<u8>) -> Self {
         Self { width, height, counts, keeps: true }
     }
 
@@ -87,9 +88,9 @@ impl Mask {
         Ok(Self { height: self.height + below.height, ..self })
     }
 
-    /// Returns its width and height in pixels.
-    pub fn size(&self) -> (u32, u32) {
-        (self.width, self.height)
+    /// Returns its width and height.
+    pub fn size(&self) -> Size {
+        Size { width: self.width, height: self.height }
     }
 
     /// Returns the bytes of heap that it takes.

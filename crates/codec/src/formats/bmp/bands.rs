@@ -26,6 +26,7 @@ use crate::parts::pages;
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::pixels_of;
+use crate::samples::size::Size;
 use crate::{CodecError, Decoded, Format, Limits};
 use equalize::Layout;
 
@@ -129,9 +130,8 @@ fn find(
     let Some(rows) = rows.filter(|_| is_possible) else { return Ok(None) };
     let mut head = vec![0; rows.start];
     waiting_for_file(|| file.read_exact_at(&mut head, 0))?;
-    let bands_of = |headers: &Headers, unit| {
-        cut.rows((headers.layout.width, headers.layout.height), headers.layout.bytes(), unit)
-    };
+    let bands_of =
+        |headers: &Headers, unit| cut.rows(Size::of(&headers.layout), headers.layout.bytes(), unit);
     if bands_of(&Headers::read(&head)?.1, 1).is_none() {
         return Ok(None);
     }

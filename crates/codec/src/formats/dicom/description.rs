@@ -8,6 +8,7 @@ use super::{malformed, tags, unsupported};
 use crate::CodecError;
 use crate::formats::elements::Tag;
 use crate::samples::mapped::{Form, Kind, NoData};
+use crate::samples::size::Size;
 use equalize::{Depth, Layout, Pixel};
 
 /// More frames than any file has. Each takes some memory once its place is known.
@@ -60,6 +61,11 @@ pub(super) struct Description {
 }
 
 impl Description {
+    /// Returns the size of a frame.
+    pub(super) fn size(&self) -> Size {
+        Size { width: self.width, height: self.height }
+    }
+
     pub(super) fn new(
         set: &DataSet,
         pixels: &PixelData,
@@ -229,7 +235,7 @@ impl Description {
     pub(super) fn layout(&self) -> Layout {
         let (width, height) = (self.width, self.height);
         if let Some(form) = self.form() {
-            return form.layout(width, height);
+            return form.layout(Size { width, height });
         }
         let depth = match &self.palette {
             Some(palette) => palette.depth(),

@@ -12,6 +12,7 @@ use crate::formats::jpeg::{self, Embedded};
 use crate::formats::jpeg2000;
 use crate::io::reader::resize;
 use crate::samples::mapped::{BAND, Rows};
+use crate::samples::size::Size;
 use crate::samples::swap_bytes;
 use crate::{CodecError, CodestreamDecoder};
 
@@ -76,7 +77,7 @@ impl<'f> Frame<'f> {
         resize(&mut pixels, frame_bytes(description) as usize)?;
         let (samples, bytes) = (description.samples, description.sample_bytes());
         let mut photometric = description.photometric;
-        let size = (description.width, description.height);
+        let size = description.size();
         match description.compression {
             Compression::None => {
                 if (stream.len() as u64) < description.frame_bits().div_ceil(8) {
@@ -92,7 +93,7 @@ impl<'f> Frame<'f> {
                         return Err(malformed("a JPEG of 8 bits in place of longer samples"));
                     }
                     let ycbcr = samples == 3 && jpeg::is_ycbcr(&stream, photometric == Photometric::Ybr);
-                    let (width, rows) = size;
+                    let Size { width, height: rows } = size;
                     // Frames are padded to an even length, after the end of the stream.
                     let embedded = Embedded { width, rows, components: samples, bits: 8, ycbcr };
                     embedded.decode(&stream, &mut pixels).map_err(of_stream)?;

@@ -13,7 +13,7 @@ use super::groups::group_of;
 use super::items::{Found, Scope};
 use super::tags;
 use crate::formats::elements::Tag;
-use crate::parts::slice::{Places, Plane, missing};
+use crate::parts::slice::{self, Gaps, Places, Plane, Step};
 use crate::parts::volumes::{NoVolumes, Volumes};
 
 /// The dimensions, and the pointer of each to an attribute.
@@ -39,7 +39,7 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
     for (frame, Stated { volume, .. }) in slices.iter().enumerate() {
         volumes.entry(volume.clone()).or_default().push(frame);
     }
-    let (mut gaps, mut unplaced) = (None::<(usize, (usize, usize))>, false);
+    let (mut gaps, mut unplaced) = (None::<Gaps>, false);
     for frames in volumes.values() {
         let planes: Vec<_> = frames.iter().map(|&frame| plane(set, frame as u32)).collect();
         match Places::of(&planes) {
@@ -47,10 +47,12 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
                 let places = frames.iter().zip(places);
                 let mut along: Vec<_> = places.clone().map(|(&frame, place)| (frame, place)).collect();
                 along.sort_by(|one, other| one.1.total_cmp(&other.1));
-                let steps = along.windows(2).map(|pair| ((pair[0].0, pair[1].0), pair[1].1 - pair[0].1));
-                if let Some((count, around)) = missing(&steps.collect::<Vec<_>>()) {
-                    let (before, first) = gaps.unwrap_or((0, around));
-                    gaps = Some((before + count, first));
+                let steps = along
+                    .windows(2)
+                    .map(|pair| Step { between: (pair[0].0, pair[1].0), length: pair[1].1 - pair[0].1 });
+                if let Some(own) = slice::gaps(&steps.collect::<Vec<_>>()) {
+                    let before = gaps.unwrap_or(Gaps { slices: 0, ..own });
+                    gaps = Some(Gaps { slices: before.slices + own.slices, ..before });
                 }
                 places.for_each(|(&frame, place)| slices[frame].place = vec![place as i64]);
             }
@@ -61,7 +63,7 @@ pub(super) fn of_frames(set: &DataSet, frames: usize) -> Result<Volumes, NoVolum
         }
     }
     let found = Volumes::new(slices.into_iter().map(|Stated { volume, place }| (volume, place)))?;
-    Ok(found.lacking(gaps).unplaced(unplaced))
+    Ok(found.with_gaps(gaps).unplaced(unplaced))
 }
 
 /// The volume of a frame, and its place there.
@@ -208,12 +210,13 @@ mod tests {
 
     #[test]
     fn gaps_between_frames_are_counted() {
-        let missing = |places: &[f64]| {
+        let gaps = |places: &[f64]| {
             let frames: Vec<_> = places.iter().map(|&z| Frame(&[], Some(z), AXIAL)).collect();
-            made(&[], &frames).unwrap().missing()
+            made(&[], &frames).unwrap().gaps()
         };
-        assert_eq!(missing(&[0.0, 1.0, 2.0, 3.0]), None);
-        assert_eq!(missing(&[0.0, 1.0, 2.0, 5.0, 4.0, 8.0]), Some((3, (2, 4))));
+        assert_eq!(gaps(&[0.0, 1.0, 2.0, 3.0]), None);
+        let expected = Gaps { slices: 3, around: (2, 4) };
+        assert_eq!(gaps(&[0.0, 1.0, 2.0, 5.0, 4.0, 8.0]), Some(expected));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::picture::Other;
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::rescale;
+use crate::samples::size::Size;
 use crate::samples::stated::Stated;
 use crate::{CodecError, Format, Target};
 use equalize::{Depth, Layout, Pixel};
@@ -144,18 +145,15 @@ pub(super) fn decode_part(
 /// Decodes a stream in another file that must have this size and this many components.
 ///
 /// Returns the samples of its pixels, one pixel after the other.
-pub(crate) fn decode_samples(
-    stream: &[u8],
-    size: (u32, u32),
-    components: usize,
-) -> Result<Vec<u16>, CodecError> {
+pub(crate) fn decode_samples(stream: &[u8], size: Size, components: usize) -> Result<Vec<u16>, CodecError> {
     let markers = Markers::scan(stream)?;
-    if (markers.width, markers.height) != size || markers.components.len() != components {
+    if (markers.width, markers.height) != (size.width, size.height) || markers.components.len() != components
+    {
         return Err(malformed("its size or number of components does not match the file that contains it"));
     }
     let planes = deep::read(stream).map_err(trouble)?;
-    let row = size.0 as usize * components;
-    let count = row * size.1 as usize;
+    let row = size.width as usize * components;
+    let count = row * size.height as usize;
     let out_of_memory = CodecError::OutOfMemory { bytes: Some(2 * count as u64) };
     let mut samples = coding::zeros(count).ok_or(out_of_memory)?;
     samples.chunks_exact_mut(row).enumerate().for_each(|(y, row)| planes.row(y, false, row));

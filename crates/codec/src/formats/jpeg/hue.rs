@@ -10,7 +10,7 @@ use std::ops::Range;
 use equalize::colour::{DARK_OFFSET, MOST_CHROMA};
 
 use super::markers::{Factors, largest_factors};
-use super::planes::PlaneSize;
+use super::planes::{Cover, PlaneSize};
 use super::vectorized;
 
 /// A fraction added before rounding to the nearest, to round halves up.
@@ -31,13 +31,6 @@ const ABOVE: f64 = 1024.0;
 /// Samples scaled at a time.
 const LANES: usize = 8;
 
-/// The number of luma samples that a sample of chroma covers, across and down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cover {
-    across: usize,
-    down: usize,
-}
-
 impl Cover {
     /// Returns the cover of a picture with these sampling factors.
     ///
@@ -49,11 +42,6 @@ impl Cover {
         let (across, down) = (luma.horizontal / blue.horizontal.max(1), luma.vertical / blue.vertical.max(1));
         let is_most = (luma.horizontal, luma.vertical) == largest_factors(components);
         (blue == red && is_whole && is_most).then_some(Self { across: across.into(), down: down.into() })
-    }
-
-    /// Returns the size of the chroma of a picture with luma of this size.
-    pub(super) fn size(self, luma: PlaneSize) -> PlaneSize {
-        PlaneSize { width: luma.width.div_ceil(self.across), rows: luma.rows.div_ceil(self.down) }
     }
 
     /// Returns the bytes of the sums of luma of this size.

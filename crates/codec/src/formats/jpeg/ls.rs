@@ -6,6 +6,7 @@
 use super::markers::{DRI, EOI, SOF55, SOI, SOS, next_marker, segment};
 use super::{coding, malformed};
 use crate::CodecError;
+use crate::samples::size::Size;
 
 mod bits;
 mod scan;
@@ -50,7 +51,7 @@ struct Preset {
 ///
 /// # Errors
 /// If anything in it is damaged or not supported, or memory runs out.
-pub(crate) fn decode(stream: &[u8], size: (u32, u32), components: usize) -> Result<Vec<u16>, CodecError> {
+pub(crate) fn decode(stream: &[u8], size: Size, components: usize) -> Result<Vec<u16>, CodecError> {
     let mut rest = stream.strip_prefix(&[0xff, SOI]).ok_or_else(|| malformed("it has no beginning"))?;
     let (mut frame, mut preset, mut decoded) = (None, Preset::default(), 0);
     let mut samples = Vec::new();
@@ -64,7 +65,8 @@ pub(crate) fn decode(stream: &[u8], size: (u32, u32), components: usize) -> Resu
         match marker {
             SOF55 if frame.is_none() => {
                 let header = Frame::parse(found.content)?;
-                let is_expected = (header.width, header.height) == (size.0 as usize, size.1 as usize);
+                let is_expected =
+                    (header.width, header.height) == (size.width as usize, size.height as usize);
                 if !is_expected || header.count != components {
                     return Err(malformed(
                         "its size or number of components does not match the file that contains it",

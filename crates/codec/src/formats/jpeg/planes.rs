@@ -28,6 +28,20 @@ impl PlaneSize {
     }
 }
 
+/// The samples of luma, or the pixels, that a sample of chroma covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cover {
+    pub(super) across: usize,
+    pub(super) down: usize,
+}
+
+impl Cover {
+    /// Returns the size of the chroma of a picture with luma of this size.
+    pub(super) fn size(self, luma: PlaneSize) -> PlaneSize {
+        PlaneSize { width: luma.width.div_ceil(self.across), rows: luma.rows.div_ceil(self.down) }
+    }
+}
+
 /// The sizes of the chroma planes, padded to whole blocks.
 ///
 /// Cr follows Cb in memory.

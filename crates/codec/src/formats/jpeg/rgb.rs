@@ -6,7 +6,7 @@
 use super::coding::zeros;
 use super::libjpeg::{Plane, Space};
 use super::markers::{Factors, largest_factors};
-use super::planes::PlaneSize;
+use super::planes::{Cover, PlaneSize};
 use super::{BLOCK, vectorized};
 
 /// Fraction bits of the conversion factors.
@@ -24,8 +24,8 @@ const HALF: i32 = 1 << (BITS - 1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sampled {
     size: PlaneSize,
-    /// Pixels that a sample of the second and of the third plane covers, across and down.
-    covers: [(usize, usize); 2],
+    /// Those of a sample of the second and of the third plane.
+    covers: [Cover; 2],
 }
 
 impl Sampled {
@@ -42,18 +42,18 @@ impl Sampled {
         let is_most = (first.horizontal, first.vertical) == largest_factors(components);
         let covers = others.map(|other| {
             let cover = |most: u8, own: u8| usize::from(most / own.max(1));
-            (cover(first.horizontal, other.horizontal), cover(first.vertical, other.vertical))
+            Cover {
+                across: cover(first.horizontal, other.horizontal),
+                down: cover(first.vertical, other.vertical),
+            }
         });
         (is_whole && is_most).then_some(Self { size, covers })
     }
 
     /// Returns the sizes of the planes, without padding.
     fn sizes(&self) -> [PlaneSize; 3] {
-        let small = |(across, down): (usize, usize)| PlaneSize {
-            width: self.size.width.div_ceil(across),
-            rows: self.size.rows.div_ceil(down),
-        };
-        [self.size, small(self.covers[0]), small(self.covers[1])]
+        let [blue, red] = self.covers.map(|cover| cover.size(self.size));
+        [self.size, blue, red]
     }
 
     /// Returns the sizes of the planes, with chroma padded to whole blocks across.
@@ -136,9 +136,9 @@ impl Planes {
     pub(super) fn of_rgb(sampled: &Sampled, rgb: &[u8]) -> Option<Self> {
         let PlaneSize { width, .. } = sampled.size;
         let mut all = Self::of_sizes(sampled.padded_sizes())?;
-        let down = sampled.covers.map(|(_, down)| down);
+        let down = sampled.covers.map(|cover| cover.down);
         let most_down = down[0].max(down[1]);
-        let widths = [0, 1].map(|i| all.sizes[i + 1].width * sampled.covers[i].0);
+        let widths = [0, 1].map(|i| all.sizes[i + 1].width * sampled.covers[i].across);
         let mut lines = [zeros(widths[0] * most_down)?, zeros(widths[1] * most_down)?];
         let [luma, blue, red] = all.samples.each_mut().map(|samples| &mut samples[..]);
         let mut chroma = [blue, red];
@@ -190,7 +190,7 @@ impl Planes {
 fn upsample(
     plane: Plane<&[u8]>,
     y: usize,
-    (across, down): (usize, usize),
+    Cover { across, down }: Cover,
     sums: &mut Vec<u16>,
     line: &mut [u8],
 ) {
@@ -288,9 +288,9 @@ fn to_ycbcr(pixels: &[u8], luma: &mut [u8], blue: &mut [u8], red: &mut [u8]) {
 
 /// Makes a row of means of boxes of samples, from consecutive rows.
 ///
-/// `across` and `down` are the size of a box. Halves between two samples go up and down by turns.
+/// A box is the samples that a mean covers. Halves between two samples go up and down by turns.
 #[inline(always)]
-fn downsample(rows: &[u8], (across, down): (usize, usize), narrow: &mut [u8]) {
+fn downsample(rows: &[u8], Cover { across, down }: Cover, narrow: &mut [u8]) {
     let (upper, lower) = rows.split_at(rows.len() / down);
     match (across, down) {
         (1, 1) => narrow.copy_from_slice(upper),

@@ -94,7 +94,7 @@ impl Shrinking {
         let pixels = [layout.width, layout.height].map(|side| side as usize);
         let size: [usize; 2] = std::array::from_fn(|i| (pixels[i] * factors[i]).div_ceil(most[i]));
         let step: [usize; 2] = std::array::from_fn(|i| (step * factors[i] / most[i]).max(1));
-        let means = Means::new(size[0], Pixel::Gray, step.into());
+        let means = Means::new(size[0], Pixel::Gray, step[0], step[1]);
         Some(Self { size, step, factors, most, means, left: size[1] })
     }
 

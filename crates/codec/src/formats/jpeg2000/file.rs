@@ -8,7 +8,7 @@ use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 
 use super::boxes::boxes;
 use super::georeference;
-use super::{SETTINGS, Size, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
+use super::{SETTINGS, SizSegment, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
 use crate::metadata::{Georeference, Metadata, MetadataBytes};
 use crate::picture::Other;
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
@@ -43,7 +43,7 @@ struct Source<'a> {
     /// The most bytes that the decoder takes.
     decoder_bytes: u64,
     /// The offset of the codestream, and its first marker segment.
-    codestream: (usize, Size),
+    codestream: (usize, SizSegment),
     /// Whether its components are the channels of the picture.
     is_direct: bool,
 }
@@ -93,7 +93,7 @@ impl<'a> Source<'a> {
     fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, CodecError> {
         let bytes = without_rest(bytes);
         let start = find(bytes);
-        let size = start.and_then(|start| Some((start, Size::parse(&bytes[start..])?)));
+        let size = start.and_then(|start| Some((start, SizSegment::parse(&bytes[start..])?)));
         let (start, size) = size.ok_or_else(|| malformed("its header is cut short or damaged"))?;
         // Checked before the decoder takes memory in proportion to them.
         let least = layout(&size, Pixel::Gray);
@@ -146,7 +146,7 @@ impl<'a> Source<'a> {
     fn high_throughput(
         bytes: &'a [u8],
         start: usize,
-        size: Size,
+        size: SizSegment,
         is_direct: bool,
     ) -> Result<Self, CodecError> {
         let pixel = match size.components {
@@ -280,7 +280,7 @@ fn take(decoded: &DecodedImage<'_>, layout: &Layout, slot: &mut [u8]) -> Result<
     Ok(())
 }
 
-fn layout(size: &Size, pixel: Pixel) -> Layout {
+fn layout(size: &SizSegment, pixel: Pixel) -> Layout {
     let depth = if size.bits > 8 { Depth::Sixteen } else { Depth::Eight };
     Layout { width: size.width, height: size.height, pixel, depth }
 }

@@ -1,7 +1,7 @@
 //! Stands in for JPEG 2000 in a build without it: files, and frames of DICOM, are refused.
 
 use crate::picture::decode::Decode;
-use crate::{CodecError, Codestream, CodestreamDecoder, Format, Limits};
+use crate::{CodecError, Codestream, CodestreamDecoder, Format, Limits, Size};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Jpeg2000, feature: "jpeg2000" };
 
@@ -11,7 +11,7 @@ pub(super) fn open(_: &[u8], _: &Limits) -> Result<Box<dyn Decode>, CodecError> 
 
 pub(super) fn decode(
     _: Vec<u8>,
-    _: (u32, u32),
+    _: Size,
     _: usize,
     _: usize,
     _: Option<&dyn CodestreamDecoder>,

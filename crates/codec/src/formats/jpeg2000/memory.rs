@@ -4,7 +4,7 @@
 //! many layers, and for the steps of many tiles. Headers are walked as the decoder does: it goes by
 //! the content of a segment, not by the length that most of them state.
 
-use super::Size;
+use super::SizSegment;
 
 /// Bytes of a sample that is decoded, and of a coefficient.
 const SAMPLE: u64 = 4;
@@ -46,7 +46,7 @@ const PASSED_OVER: [u16; 7] = [0xff55, 0xff57, 0xff58, 0xff60, 0xff61, 0xff63, 0
 /// Returns the most bytes of heap for decoding into `channels` channels, beyond the data twice.
 ///
 /// If its headers are damaged, it is the least that is known.
-pub(crate) fn decoder_bytes(codestream: &[u8], size: &Size, channels: usize) -> u64 {
+pub(crate) fn decoder_bytes(codestream: &[u8], size: &SizSegment, channels: usize) -> u64 {
     let mut asked = Asked::new(size);
     // The decoder comes no further than this either.
     let _ = asked.read(codestream);
@@ -94,7 +94,7 @@ struct Coding {
 }
 
 impl Asked {
-    fn new(size: &Size) -> Self {
+    fn new(size: &SizSegment) -> Self {
         Self {
             components: size.components as u64,
             tile: size.largest_tile.map(u64::from),
@@ -111,7 +111,7 @@ impl Asked {
 
     /// Reads the headers. Ends early if they are damaged.
     fn read(&mut self, codestream: &[u8]) -> Option<()> {
-        let mut at = Size::COMPONENTS + 3 * usize::try_from(self.components).ok()?;
+        let mut at = SizSegment::COMPONENTS + 3 * usize::try_from(self.components).ok()?;
         while word(codestream, at)? != SOT {
             at = self.take_segment(codestream, at, false)?;
         }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn counted(codestream: &[u8]) -> u64 {
-        decoder_bytes(codestream, &Size::parse(codestream).unwrap(), 1)
+        decoder_bytes(codestream, &SizSegment::parse(codestream).unwrap(), 1)
     }
 
     fn steps(bytes: usize) -> Vec<u8> {
@@ -329,7 +329,7 @@ mod tests {
             &main,
             &[segment(QCC, &[0, 0x22, 1, 2], 0), segment(COC, &[0, 0, 1, 2, 2, 0, 1], 0)],
         );
-        let size = Size::parse(&whole).unwrap();
+        let size = SizSegment::parse(&whole).unwrap();
         let counts: Vec<_> = (0..=whole.len()).map(|end| decoder_bytes(&whole[..end], &size, 3)).collect();
         assert!(counts.is_sorted() && counts[whole.len()] > counts[0], "{counts:?}");
     }

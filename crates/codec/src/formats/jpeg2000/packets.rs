@@ -11,7 +11,7 @@ mod tile;
 use coding::Coding;
 use tile::Tile;
 
-use super::{EOC, SOT, Size};
+use super::{EOC, SOT, SizSegment};
 
 /// The mark after a tile-part's header, and those of segments without effect on samples: PLT, COM.
 const SOD: u16 = 0xff93;
@@ -22,13 +22,13 @@ const SOT_BYTES: usize = 12;
 const LEAST_TILE: u64 = 32 * 32;
 
 /// Returns whether a codestream has every packet, each with a valid header and no gap after it.
-pub(super) fn are_whole(codestream: &[u8], size: &Size) -> bool {
+pub(super) fn are_whole(codestream: &[u8], size: &SizSegment) -> bool {
     follow(codestream, size).is_some()
 }
 
-fn follow(codestream: &[u8], size: &Size) -> Option<()> {
+fn follow(codestream: &[u8], size: &SizSegment) -> Option<()> {
     let (coding, mut at) = Coding::read(codestream, size)?;
-    let grid = Size::grid(codestream)?;
+    let grid = SizSegment::grid(codestream)?;
     let pixels = u64::from(size.width) * u64::from(size.height);
     if size.tiles > 1 + pixels / LEAST_TILE {
         return None;
@@ -94,7 +94,7 @@ mod tests {
     fn judged(mut file: Vec<u8>) -> [bool; 2] {
         let Some(start) = find(&file) else { return [false; 2] };
         mend(&mut file[start..]);
-        let Some(size) = Size::parse(&file[start..]) else { return [false; 2] };
+        let Some(size) = SizSegment::parse(&file[start..]) else { return [false; 2] };
         // A picture that is far larger than it was would take long.
         if u64::from(size.width) * u64::from(size.height) > 1 << 16 {
             return [false; 2];

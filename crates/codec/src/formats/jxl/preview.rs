@@ -13,6 +13,7 @@ use jxl_oxide_common::Bundle;
 
 use super::{malformed, profile};
 use crate::CodecError;
+use crate::samples::size::Size;
 
 /// Bits of the signature.
 const SIGNATURE: usize = 16;
@@ -39,7 +40,7 @@ impl WithoutPreview {
         }
         let end = bits.num_read_bits();
         let frames = (end + place.end - place.flag - 1).div_ceil(8);
-        let small = place.without(&start, Some((place.width, place.height)));
+        let small = place.without(&start, Some(Size { width: place.width, height: place.height }));
         let small = ImageHeader::parse(&mut Bitstream::new(&small), ()).map_err(malformed)?;
         let context = FrameContext {
             image_header: Arc::new(small),
@@ -111,11 +112,11 @@ impl Place {
     }
 
     /// Returns the start of a codestream without a preview, and of another size if one is given.
-    fn without(&self, start: &[u8], size: Option<(u32, u32)>) -> Vec<u8> {
+    fn without(&self, start: &[u8], size: Option<Size>) -> Vec<u8> {
         let mut bits = Bits::default();
         match size {
             None => bits.copy(start, 0, self.size_end),
-            Some((width, height)) => {
+            Some(Size { width, height }) => {
                 bits.copy(start, 0, SIGNATURE);
                 // Not in eights, of 30 bits each, with no ratio between them.
                 bits.put(0b110, 3);

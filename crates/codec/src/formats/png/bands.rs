@@ -21,6 +21,7 @@ use crate::parts::bands::Cut;
 use crate::parts::opening::{Found, Header, Opening, rows_together};
 use crate::parts::pages;
 use crate::picture::decode::Decode;
+use crate::samples::size::Size;
 use crate::{CodecError, Format, LevelCount, Limits};
 use equalize::{Depth, Layout, Pixel};
 
@@ -93,7 +94,7 @@ fn find(
     if source.facts().stated.is_some() && (levels.is_stated() || matches!(levels, LevelCount::Number(_))) {
         return Ok(None);
     }
-    let Some(rows) = cut.rows((layout.width, layout.height), layout.bytes(), unit(layout)) else {
+    let Some(rows) = cut.rows(Size::of(&layout), layout.bytes(), unit(layout)) else {
         return Ok(None);
     };
     // The decoder takes memory for a row, and a picture over the limits is refused for that.

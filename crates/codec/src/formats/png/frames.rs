@@ -15,6 +15,7 @@ use super::{CHECKSUM, CONTRADICTION, decode_error, malformed, stream};
 use crate::io::cores::Cores;
 use crate::io::reader::resize;
 use crate::picture::animation::{self, Animation, Canvas, Delay, Disposal, FRAMES, Place, mixed};
+use crate::samples::size::Size;
 use crate::{CodecError, PngLevel};
 use equalize::{Depth, Layout, Pixel};
 
@@ -54,14 +55,15 @@ impl Frames {
         if count == 0 || count > i32::MAX as u32 {
             return Ok(None);
         }
-        let Layout { width, height, pixel, depth } = chunks.layout;
+        let Layout { pixel, depth, .. } = chunks.layout;
+        let picture = Size::of(&chunks.layout);
         let (mut delays, mut covers_all, mut keeps_all) = (Vec::new(), false, true);
         let (mut length, mut longest) = (0, 0);
         for chunk in chunks.walk() {
             match chunk.kind {
                 FRAME_CONTROL => {
-                    let frame = Control::read(chunk.content, (width, height))?;
-                    covers_all |= delays.is_empty() && frame.covers((width, height));
+                    let frame = Control::read(chunk.content, picture)?;
+                    covers_all |= delays.is_empty() && frame.covers(picture);
                     keeps_all &= frame.disposal == Disposal::Keep;
                     delays.push(frame.delay);
                     length = 0;
@@ -93,7 +95,7 @@ impl Frames {
 
     /// Decodes the frames of a file into `slot`, which is as long as the pixels of all of them.
     pub(super) fn decode(&self, chunks: &Chunks<'_>, slot: &mut [u8]) -> Result<(), CodecError> {
-        let sides = (self.frame.width, self.frame.height);
+        let picture = Size::of(&self.frame);
         let mut canvas = Canvas::new(&self.frame, slot, mixed)?;
         let mut still = Still::new(chunks);
         let (mut last, mut sequence) = (None::<Control>, 0);
@@ -109,7 +111,7 @@ impl Frames {
                 }
                 (FRAME_CONTROL, before) if number(chunk.content, 0) == Some(sequence) => {
                     before.map_or(Ok(()), |before| still.draw(&before, &mut canvas))?;
-                    last = Some(Control::read(chunk.content, sides)?);
+                    last = Some(Control::read(chunk.content, picture)?);
                     sequence += 1;
                 }
                 (FRAME_CONTROL | FRAME_DATA, _) => return Err(malformed("its frames are out of order")),
@@ -141,14 +143,14 @@ struct Control {
 }
 
 impl Control {
-    /// Reads the content of a frame control chunk in a picture of this width and height.
-    fn read(content: &[u8], sides: (u32, u32)) -> Result<Self, CodecError> {
+    /// Reads the content of a frame control chunk in a picture of this size.
+    fn read(content: &[u8], picture: Size) -> Result<Self, CodecError> {
         let content: &[u8; 26] =
             content.try_into().map_err(|_| malformed("a frame's header has the wrong length"))?;
         let [width, height, left, top] =
             [4, 8, 12, 16].map(|at| number(content, at).unwrap_or_default() as usize);
         let place = Place { width, height, left, top };
-        if place.width == 0 || place.height == 0 || !place.fits(sides) {
+        if place.width == 0 || place.height == 0 || !place.fits(picture) {
             return Err(malformed("a frame is empty, or lies outside the picture"));
         }
         let disposal = match content[24] {
@@ -162,9 +164,9 @@ impl Control {
         Ok(Self { place, delay, disposal, over: content[25] == 1 })
     }
 
-    /// Returns whether the frame is all of a picture of this width and height.
-    fn covers(&self, (width, height): (u32, u32)) -> bool {
-        self.place == Place { width: width as usize, height: height as usize, ..Place::default() }
+    /// Returns whether the frame is all of a picture of this size.
+    fn covers(&self, picture: Size) -> bool {
+        self.place == Place::of_canvas(picture)
     }
 }
 
@@ -173,8 +175,8 @@ struct Still {
     bytes: Vec<u8>,
     /// The offset of the frame's data.
     data: usize,
-    /// The width and height of the picture.
-    picture: (u32, u32),
+    /// The size of the picture.
+    picture: Size,
     /// Whether no frame has been decoded yet.
     is_first: bool,
     stored: Vec<u8>,
@@ -191,7 +193,7 @@ impl Still {
         let shared = chunks.walk().filter(|chunk| SHARED.contains(&chunk.kind));
         shared.for_each(|chunk| bytes.extend_from_slice(chunk.whole));
         bytes.extend(b"\0\0\0\0IDAT");
-        let picture = (chunks.layout.width, chunks.layout.height);
+        let picture = Size::of(&chunks.layout);
         Self { data: bytes.len(), bytes, picture, is_first: true, stored: Vec::new(), colours: Vec::new() }
     }
 
@@ -207,21 +209,21 @@ impl Still {
         if is_first && !control.covers(self.picture) && self.decode(self.picture).is_ok() {
             return Err(malformed("its first frame is larger than its header says"));
         }
-        self.decode((control.place.width as u32, control.place.height as u32))?;
+        self.decode(control.place.size())?;
         self.bytes.truncate(self.data);
         canvas.draw(control.place, &self.colours, control.over, control.disposal);
         Ok(())
     }
 
-    /// Decodes the data as a picture of this width and height, into `colours` as RGBA.
-    fn decode(&mut self, (width, height): (u32, u32)) -> Result<(), CodecError> {
+    /// Decodes the data as a picture of this size, into `colours` as RGBA.
+    fn decode(&mut self, Size { width, height }: Size) -> Result<(), CodecError> {
         let end = self.bytes.len();
         let length = (end - self.data) as u32;
         self.bytes[Self::SIDES].copy_from_slice(&[width, height].map(u32::to_be_bytes).concat());
         self.bytes[self.data - 8..self.data - 4].copy_from_slice(&length.to_be_bytes());
         // A checksum, and the chunk at the end.
         self.bytes.extend(b"\0\0\0\0\0\0\0\0IEND\0\0\0\0");
-        let pixels = self.picture.0 as usize * self.picture.1 as usize;
+        let pixels = self.picture.pixels() as usize;
         let limits = Limits { bytes: (4 << 20) + 8 * pixels };
         let read = read(&self.bytes, limits, &mut self.stored, &mut self.colours);
         self.bytes.truncate(end);

@@ -15,6 +15,7 @@ use crate::parts::opening::{self, Found, Opening};
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::{self, BAND, Form, Kind, Mapped, NoData, Rows};
+use crate::samples::size::Size;
 use crate::samples::{pixels_of, swap_bytes};
 use crate::{CodecError, Decoded, Format, Limits, Metadata, picture};
 
@@ -49,6 +50,10 @@ struct Header {
 }
 
 impl Header {
+    fn size(&self) -> Size {
+        Size { width: self.width, height: self.height }
+    }
+
     /// Parses the header at the front of `bytes`.
     fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let truncated = "its header is truncated or longer than 16 KiB";
@@ -131,7 +136,7 @@ impl<'a> Source<'a> {
 impl Decode for Source<'_> {
     fn facts(&self) -> Facts {
         let form = self.form();
-        Facts { mapped: Some(form), ..Facts::of(form.layout(self.header.width, self.header.height)) }
+        Facts { mapped: Some(form), ..Facts::of(form.layout(self.header.size())) }
     }
 
     fn needs(&self) -> Needs {
@@ -140,13 +145,12 @@ impl Decode for Source<'_> {
 
     fn decode(self: Box<Self>, room: Room<'_>, wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let slot = room.slot;
-        let Header { width, height, .. } = self.header;
-        let end = self.start + self.header.row_bytes() * u64::from(height);
+        let size = self.header.size();
+        let end = self.start + self.header.row_bytes() * u64::from(size.height);
         let mut rest = vec![0; self.file.file_bytes().saturating_sub(end).min(64) as usize];
         self.read_at(&mut rest, end)?;
         check_end(&rest)?;
-        let (layout, mapped) =
-            mapped::decode(&*self, self.form(), (width, height), wanted.purpose, slot, wanted.cores)?;
+        let (layout, mapped) = mapped::decode(&*self, self.form(), size, wanted.purpose, slot, wanted.cores)?;
         let native = Box::new(Native { scale: self.header.scale });
         Ok(Payload { layout, metadata: Metadata::default(), native, mapped: Some(Box::new(mapped)) })
     }

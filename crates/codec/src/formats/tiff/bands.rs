@@ -18,6 +18,7 @@ use crate::io::reader::Reader;
 use crate::parts::bands::{BandRows, Cut};
 use crate::parts::pages::{PageSink, PageSource};
 use crate::samples::mapped::SharedSpread;
+use crate::samples::size::Size;
 use crate::{CodecError, Format};
 
 /// The bands of the pictures of a file, of each from top to bottom.
@@ -63,7 +64,7 @@ impl Bands {
             return None;
         }
         let shape = CutShape::of(header);
-        let rows = cut.rows((shape.width, shape.height), bytes, shape.together)?;
+        let rows = cut.rows(Size { width: shape.width, height: shape.height }, bytes, shape.together)?;
         let pictures =
             directories.iter().map(|&directory| Picture { directory, spread: Arc::default() }).collect();
         let (pyramid, big) = (pyramid.clone(), header.form.big);

@@ -3,6 +3,7 @@
 use crate::formats::tiff::compression::method::Method;
 use crate::formats::tiff::read::header::Header;
 use crate::formats::tiff::strips::{STRIP, Shape};
+use crate::samples::size::Size;
 use equalize::Layout;
 
 /// The properties of a picture that decide on its cut.
@@ -34,9 +35,9 @@ fn rows_that_stay_together(header: &Header) -> u32 {
 /// They are tiles of its own size, or strips of about the usual size.
 pub(super) fn shape(header: &Header) -> Shape {
     let row = header.row_bytes(header.layout.width).max(1);
-    let rows = if header.method == Method::Stored && !header.tiled { 1 } else { header.part.1 };
+    let rows = if header.method == Method::Stored && !header.tiled { 1 } else { header.part.height };
     match header.tile_to_keep() {
-        Some((width, height)) => Shape::Tiles { width, height },
+        Some(Size { width, height }) => Shape::Tiles { width, height },
         None => Shape::Strips { rows: rows.saturating_mul((STRIP / row / rows as usize).max(1) as u32) },
     }
 }

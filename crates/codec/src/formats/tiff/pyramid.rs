@@ -25,6 +25,7 @@ use crate::formats::tiff::tags;
 use crate::io::reader::Reader;
 use crate::metadata::ifd::{Directory, Numbers};
 use crate::samples::mapped::{Boxes, Cut};
+use crate::samples::size::Size;
 use mask::Mask;
 
 /// Room in a directory for the tags that are written in addition to its own.
@@ -177,7 +178,7 @@ impl Pyramid {
 
     /// Returns the mask of the picture itself.
     pub(crate) fn mask_of_picture(&self, header: &Header) -> Option<&Mask> {
-        self.masks.iter().find(|mask| mask.size() == (header.layout.width, header.file_rows))
+        self.masks.iter().find(|mask| mask.size() == header.size())
     }
 
     /// Loads the masks, to be written.
@@ -203,7 +204,7 @@ impl Pyramid {
     /// Returns the numbers of the overviews from the largest to the smallest.
     pub(crate) fn by_size(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..self.overviews.len()).collect();
-        numbers.sort_by_key(|&number| std::cmp::Reverse(self.overviews[number].pixels()));
+        numbers.sort_by_key(|&number| std::cmp::Reverse(self.overviews[number].size().pixels()));
         numbers
     }
 }
@@ -224,7 +225,7 @@ impl Overview {
         let Ok(own) = Header::new(&directory, header.form, first_page, header.channel, None) else {
             return Ok(None);
         };
-        let shape = own.tile_to_keep().map(|(width, height)| Shape::Tiles { width, height });
+        let shape = own.tile_to_keep().map(|Size { width, height }| Shape::Tiles { width, height });
         Ok(own.has_samples_of(header).then(|| Self {
             width: own.layout.width,
             height: own.layout.height,
@@ -238,18 +239,19 @@ impl Overview {
         }))
     }
 
-    fn pixels(&self) -> u64 {
-        u64::from(self.width) * u64::from(self.height)
-    }
-
     /// Returns its raster, given that of the picture.
     pub(crate) fn raster(&self, of_picture: &Raster) -> Raster {
         Raster { width: self.width, height: self.height, shape: self.shape, ..*of_picture }
     }
 
+    /// Returns its width and height.
+    pub(crate) fn size(&self) -> Size {
+        Size { width: self.width, height: self.height }
+    }
+
     /// Returns the cut of the next larger version, of this size, into its pixels.
-    pub(crate) fn cut(&self, larger: (u32, u32)) -> [Cut; 2] {
-        Cut::of(larger, (self.width, self.height))
+    pub(crate) fn cut(&self, larger: Size) -> [Cut; 2] {
+        Cut::of(larger, self.size())
     }
 }
 
@@ -263,11 +265,11 @@ fn masks_of(
     first_page: &FirstPage,
     overviews: &[Overview],
 ) -> Result<Option<Vec<Mask>>, CodecError> {
-    let picture = (header.layout.width, header.file_rows);
+    let picture = header.size();
     let (mut masks, mut bytes) = (Vec::new(), 0_u64);
     for &companion in companions {
         let Some(mask) = Mask::read(file, header.form, companion, first_page)? else { return Ok(None) };
-        let is_of = |overview: &Overview| mask.size() == (overview.width, overview.height);
+        let is_of = |overview: &Overview| mask.size() == overview.size();
         // That of an overview that is left out goes with it.
         if mask.size() == picture || overviews.iter().any(is_of) {
             bytes = bytes.saturating_add(mask.bytes());
@@ -280,23 +282,23 @@ fn masks_of(
 
 /// Leaves out overviews without the shape of the picture, or larger than the next larger version.
 fn leave_out_misfits(overviews: &mut Vec<Overview>, header: &Header) {
-    let size = (header.layout.width, header.file_rows);
-    let mut sizes: Vec<(u32, u32)> =
-        overviews.iter().map(|overview| (overview.width, overview.height)).collect();
-    sizes.sort_by_key(|&(width, height)| std::cmp::Reverse(u64::from(width) * u64::from(height)));
-    let fits = |larger: (u32, u32), own: (u32, u32)| own.0 <= larger.0 && own.1 <= larger.1;
+    let size = header.size();
+    let mut sizes: Vec<Size> = overviews.iter().map(Overview::size).collect();
+    sizes.sort_by_key(|size| std::cmp::Reverse(size.pixels()));
+    let fits = |larger: Size, own: Size| own.width <= larger.width && own.height <= larger.height;
     let mut larger = size;
     sizes.retain(|&own| {
         let is_version = fits(larger, own) && has_shape(size, own);
         larger = if is_version { own } else { larger };
         is_version
     });
-    overviews.retain(|overview| sizes.contains(&(overview.width, overview.height)));
+    overviews.retain(|overview| sizes.contains(&overview.size()));
 }
 
 /// Returns whether a smaller version has the shape of a picture, as far as whole pixels allow.
-fn has_shape((width, height): (u32, u32), (own_width, own_height): (u32, u32)) -> bool {
-    let [width, height, own_width, own_height] = [width, height, own_width, own_height].map(i128::from);
+fn has_shape(picture: Size, own: Size) -> bool {
+    let [width, height, own_width, own_height] =
+        [picture.width, picture.height, own.width, own.height].map(i128::from);
     (width * own_height - height * own_width).abs() <= width + height
 }
 
@@ -321,7 +323,7 @@ mod tests {
             ((1000, 500), (160, 120), false),
             ((46_000, 32_914), (1024, 732), true),
         ] {
-            assert_eq!(has_shape(size, own), is_one, "{own:?} of {size:?}");
+            assert_eq!(has_shape(size.into(), own.into()), is_one, "{own:?} of {size:?}");
         }
     }
 }

@@ -295,7 +295,7 @@ fn page_bytes(header: &Header) -> u64 {
 
 /// Makes a directory describe one strip at `start`.
 fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
-    let rows = header.part.1;
+    let rows = header.part.height;
     let strip = (header.row_bytes(header.layout.width) as u64).saturating_mul(rows.into());
     let count = u64::from(header.layout.height.div_ceil(rows));
     let total = page_bytes(header);

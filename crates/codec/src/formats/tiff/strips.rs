@@ -10,6 +10,7 @@ use crate::formats::tiff::tags;
 use crate::formats::tiff::tiles::Tile;
 use crate::io::reader::resize;
 use crate::samples::mapped::{Form, Piece};
+use crate::samples::size::Size;
 use crate::samples::swap_bytes;
 use equalize::Layout;
 
@@ -54,6 +55,10 @@ pub(crate) struct Raster {
 }
 
 impl Raster {
+    pub(super) fn size(&self) -> Size {
+        Size { width: self.width, height: self.height }
+    }
+
     /// Returns the raster of levels with this many further samples in each pixel.
     pub(super) fn of_levels(layout: &Layout, others: usize) -> Self {
         let Layout { width, height, pixel, depth } = *layout;
@@ -109,14 +114,18 @@ impl Raster {
         self.width as usize * self.pixel()
     }
 
-    /// Returns width and height of the tiles, if it is cut into tiles.
-    pub(super) fn tile(&self) -> Option<(u32, u32)> {
-        if let Some(Shape::Tiles { width, height }) = self.shape { Some((width, height)) } else { None }
+    /// Returns the size of the tiles, if it is cut into tiles.
+    pub(super) fn tile(&self) -> Option<Size> {
+        if let Some(Shape::Tiles { width, height }) = self.shape {
+            Some(Size { width, height })
+        } else {
+            None
+        }
     }
 
     /// Returns the bytes of a row of a strip or tile.
     pub(super) fn part_row(&self) -> usize {
-        self.tile().map_or(self.row(), |(width, _)| width as usize * self.pixel())
+        self.tile().map_or(self.row(), |tile| tile.width as usize * self.pixel())
     }
 
     /// Returns the rows of a strip or tile.
@@ -133,7 +142,7 @@ impl Raster {
     pub(super) fn all_bytes(&self) -> u64 {
         match self.tile() {
             None => (self.row() as u64).saturating_mul(u64::from(self.height)),
-            Some((width, height)) => {
+            Some(Size { width, height }) => {
                 let tiles =
                     u64::from(self.width.div_ceil(width)).saturating_mul(self.height.div_ceil(height).into());
                 tiles.saturating_mul((self.part_row() * self.rows()) as u64)

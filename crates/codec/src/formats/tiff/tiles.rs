@@ -1,5 +1,7 @@
 //! The tiles of a TIFF that is written.
 
+use crate::samples::size::Size;
+
 /// A tile, some of which may lie beyond the edges of the picture.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'s> {
@@ -35,8 +37,8 @@ impl Tile<'_> {
 }
 
 /// Returns the tiles of rows of `row` bytes, of pixels of `pixel` bytes, row by row of tiles.
-pub(super) fn tiles(pixels: &[u8], row: usize, pixel: usize, (width, height): (u32, u32)) -> Vec<Tile<'_>> {
-    let (width, height) = (width as usize * pixel, height as usize);
+pub(super) fn tiles(pixels: &[u8], row: usize, pixel: usize, tile: Size) -> Vec<Tile<'_>> {
+    let (width, height) = (tile.width as usize * pixel, tile.height as usize);
     let rows = pixels.chunks(height * row);
     let tiles = rows.flat_map(|rows| {
         (0..row).step_by(width).map(move |before| Tile { rows, row, before, pixel, width, height })

@@ -2,6 +2,8 @@
 //!
 //! Each has a type, a length, content, and a padding byte if the length is odd.
 
+use crate::samples::size::Size;
+
 /// A chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk<'a> {
@@ -23,22 +25,23 @@ impl<'a> Chunk<'a> {
         self.length.min(self.behind.len())
     }
 
-    /// Returns the width and height of a picture, lossy or lossless.
+    /// Returns the size of a picture, lossy or lossless.
     ///
     /// Source: RFC 6386, section 9.1; RFC 9649, section 3.4.
-    pub(super) fn sides(&self) -> Option<(u32, u32)> {
+    pub(super) fn size(&self) -> Option<Size> {
         match &self.kind {
             b"VP8 " => {
                 // A tag and a start code of three bytes each, then 14 bits each of width and
                 // height.
                 let &[_, _, _, _, _, _, w0, w1, h0, h1] = self.behind.first_chunk()?;
-                Some([[w0, w1], [h0, h1]].map(|side| u32::from(u16::from_le_bytes(side) & 0x3fff)).into())
+                let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
+                Some(Size { width: side([w0, w1]), height: side([h0, h1]) })
             }
             b"VP8L" => {
                 // A mark, then 14 bits each of width and height, less one.
                 let &[_, a, b, c, d] = self.behind.first_chunk()?;
                 let bits = u32::from_le_bytes([a, b, c, d]);
-                Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+                Some(Size { width: (bits & 0x3fff) + 1, height: (bits >> 14 & 0x3fff) + 1 })
             }
             _ => None,
         }

@@ -12,6 +12,7 @@ use super::chunks::{Chunk, chunks, of_file, stated_length};
 use super::{DECODER_BYTES, decode_error, encode_error, malformed};
 use crate::io::reader::resize;
 use crate::picture::animation::{self, Animation, Canvas, Delay, Disposal, Place};
+use crate::samples::size::Size;
 use crate::{CodecError, Decoded, Format};
 use equalize::Layout;
 
@@ -118,11 +119,11 @@ impl<'a> Frame<'a> {
             width: width as usize,
             height: height as usize,
         };
-        if !place.fits((canvas.width, canvas.height)) {
+        if !place.fits(Size::of(canvas)) {
             return Err(malformed("a frame lies outside its canvas"));
         }
         let (alpha, picture) = picture_in(inside)?;
-        if picture.sides() != Some((width, height)) {
+        if picture.size() != Some(Size { width, height }) {
             return Err(malformed("a frame has other sides within than without"));
         }
         Ok(Self {

@@ -41,8 +41,8 @@ pub(super) fn documents(image: &Image, level: &Level, samples: &Output) -> Resul
             ranges = Some(ranges_of(image, level, samples)?);
         }
         for (channel, window) in windows {
-            if let Some(&Some(range)) = ranges.as_ref().and_then(|ranges| ranges.get(channel)) {
-                set(window, range);
+            if let Some(&Some((low, high))) = ranges.as_ref().and_then(|ranges| ranges.get(channel)) {
+                set(window, low, high);
             }
         }
         documents.push((key, serde_json::to_vec_pretty(&document).map_err(io::Error::from)?));
@@ -101,7 +101,7 @@ fn widened<S: Sample>(range: Option<(f64, f64)>, samples: &[u8]) -> Option<(f64,
 }
 
 /// Sets a window to a range, which its ends enclose.
-fn set(window: &mut Map<String, Value>, (low, high): (f64, f64)) {
+fn set(window: &mut Map<String, Value>, low: f64, high: f64) {
     let high = if low < high { high } else { low + 1.0 };
     let said = |window: &Map<String, Value>, key: &str| window.get(key).and_then(Value::as_f64);
     let least = said(window, "min").map_or(low, |min| min.min(low));
@@ -146,18 +146,18 @@ mod tests {
 
     #[test]
     fn a_window_is_that_of_the_new_range_within_its_ends() {
-        let set = |mut window: Value, range| {
-            set(window.as_object_mut().unwrap(), range);
+        let set = |mut window: Value, low, high| {
+            set(window.as_object_mut().unwrap(), low, high);
             window
         };
         let old = json!({"start": 110, "end": 800, "min": 0, "max": 4095, "label": "a"});
         assert_eq!(
-            set(old, (0.0, 65_535.0)),
+            set(old, 0.0, 65_535.0),
             json!({"start": 0, "end": 65_535, "min": 0, "max": 65_535, "label": "a"})
         );
         let floats = json!({"start": 0.0, "end": 1.0});
-        assert_eq!(set(floats, (-0.5, 0.25)), json!({"start": -0.5, "end": 0.25, "min": -0.5, "max": 0.25}));
-        assert_eq!(set(json!({}), (7.0, 7.0))["end"], 8);
+        assert_eq!(set(floats, -0.5, 0.25), json!({"start": -0.5, "end": 0.25, "min": -0.5, "max": 0.25}));
+        assert_eq!(set(json!({}), 7.0, 7.0)["end"], 8);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::io::image_store::MediumRef;
 use crate::io::reader::resize;
 use crate::parts::pages::{PageOutput, PageSink};
 use crate::samples::pixels_of;
+use crate::samples::size::Size;
 use crate::{CodecError, Decoded, Format};
 
 /// The most bytes for a chunk of a smaller array and its source, of each of several threads.
@@ -169,9 +170,7 @@ impl PageSink for Writer {
         let page = self.blocks.page(index);
         let samples = samples_of(decoded, slot);
         let bytes = page.region.samples() * self.image.base().kind.bytes() as u64;
-        if samples.len() as u64 != bytes
-            || size(&page.region) != (decoded.layout.width, decoded.layout.height)
-        {
+        if samples.len() as u64 != bytes || size(&page.region) != Size::of(&decoded.layout) {
             return Err(CodecError::encoder(Format::Zarr, "a page is not of the samples of its array"));
         }
         let output = self.output(out)?;

@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, Value};
 use crate::samples::levels::beyond;
+use crate::samples::size::Size;
 use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
 
@@ -189,8 +190,8 @@ impl Form {
     }
 
     /// Returns the layout of the levels in the slot, as if some pixels had to stay as they are.
-    pub(crate) fn layout(&self, width: u32, height: u32) -> Layout {
-        let layout = self.visible(width, height);
+    pub(crate) fn layout(&self, size: Size) -> Layout {
+        let layout = self.visible(size);
         let pixel = match layout.pixel {
             Pixel::Gray if self.may_mask() => Pixel::GrayAlpha,
             Pixel::Rgb if self.may_mask() => Pixel::Rgba,
@@ -200,14 +201,14 @@ impl Form {
     }
 
     /// Returns the layout of the levels without a mask.
-    pub(crate) fn visible(&self, width: u32, height: u32) -> Layout {
+    pub(crate) fn visible(&self, size: Size) -> Layout {
         let pixel = match (self.colours, self.alpha) {
             (1, Some(_)) => Pixel::GrayAlpha,
             (1, None) => Pixel::Gray,
             (_, Some(_)) => Pixel::Rgba,
             (_, None) => Pixel::Rgb,
         };
-        Layout { width, height, pixel, depth: self.kind.depth() }
+        Layout { width: size.width, height: size.height, pixel, depth: self.kind.depth() }
     }
 
     /// Returns whether pixels may have to stay as they are.
@@ -265,7 +266,8 @@ mod tests {
         };
         for (kind, least) in [(Kind::Unsigned16, 0.0), (Kind::Signed16, -32_768.0)] {
             let form = form(kind);
-            let mapping = Mapping::of_ends(form.top(), form.ends.unwrap());
+            let (low, high) = form.ends.unwrap();
+            let mapping = Mapping::between(form.top(), low, high);
             for level in 0..4096 {
                 let value = least + 16.0 * f64::from(level);
                 assert_eq!(

@@ -2,11 +2,11 @@
 
 use crate::target::range::Range;
 
-/// The least and the greatest value so far.
+/// The least and the greatest value so far; infinities without values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extremes {
-    least: f64,
-    greatest: f64,
+    pub(super) least: f64,
+    pub(super) greatest: f64,
 }
 
 impl Default for Extremes {
@@ -17,11 +17,6 @@ impl Default for Extremes {
 }
 
 impl Extremes {
-    /// Returns the least and the greatest value; infinities without values.
-    pub(super) const fn ends(self) -> (f64, f64) {
-        (self.least, self.greatest)
-    }
-
     /// Returns their distance.
     pub(super) fn width(self) -> f64 {
         self.greatest - self.least
@@ -56,11 +51,6 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns the mapping with these values of the lowest and the highest level.
-    pub(super) fn of_ends(top: u16, (low, high): (f64, f64)) -> Self {
-        Self::between(top, low, high)
-    }
-
     pub(super) fn of_range(top: u16, range: Range) -> Self {
         Self::between(top, range.low, range.high)
     }
@@ -74,7 +64,8 @@ impl Mapping {
         }
     }
 
-    fn between(top: u16, low: f64, high: f64) -> Self {
+    /// Returns the mapping with these values of the lowest and the highest level.
+    pub(super) fn between(top: u16, low: f64, high: f64) -> Self {
         let scale = if (high - low).is_finite() { 1.0 } else { 0.5 };
         Self { low: low * scale, high: high * scale, scale, top: top.into() }
     }
@@ -122,7 +113,8 @@ mod tests {
     fn levels_of_short_integers_are_exact() {
         let whole = |kind: Kind| {
             let top = (kind.depth().levels() - 1) as u16;
-            Mapping::of_ends(top, kind.whole_range().unwrap())
+            let (low, high) = kind.whole_range().unwrap();
+            Mapping::between(top, low, high)
         };
         let eight = whole(Kind::Signed8);
         for sample in i8::MIN..=i8::MAX {

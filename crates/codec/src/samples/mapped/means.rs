@@ -3,6 +3,7 @@
 use super::Kind;
 use super::average::Average;
 use super::kind::{Value, with_values};
+use crate::samples::size::Size;
 use crate::samples::swap_bytes;
 
 /// The properties of a picture's samples that means are made of.
@@ -40,12 +41,12 @@ impl Cut {
     /// Returns the cut of a picture, across and down, into the boxes of a smaller one.
     ///
     /// The smaller picture is no larger in any direction.
-    pub(crate) fn of((width, height): (u32, u32), (to_width, to_height): (u32, u32)) -> [Self; 2] {
+    pub(crate) fn of(from: Size, to: Size) -> [Self; 2] {
         const LARGEST: u32 = 1 << 10;
         let fits = |from: u32, to: u32, factor: u32| to == from / factor || to == from.div_ceil(factor);
-        let factor =
-            (1..=LARGEST).find(|&factor| fits(width, to_width, factor) && fits(height, to_height, factor));
-        [Self { from: width, to: to_width, factor }, Self { from: height, to: to_height, factor }]
+        let factor = (1..=LARGEST)
+            .find(|&factor| fits(from.width, to.width, factor) && fits(from.height, to.height, factor));
+        [Self { from: from.width, to: to.width, factor }, Self { from: from.height, to: to.height, factor }]
     }
 
     /// Returns the first pixel of a box.
@@ -343,7 +344,7 @@ mod tests {
 
     /// Returns the smaller version of a picture with rows of so many bytes.
     fn smaller(pixels: Pixels, from: (u32, u32), to: (u32, u32), samples: &[u8]) -> Vec<u8> {
-        let (mut boxes, mut made) = (Boxes::new(pixels, Cut::of(from, to), 0), Vec::new());
+        let (mut boxes, mut made) = (Boxes::new(pixels, Cut::of(from.into(), to.into()), 0), Vec::new());
         samples.chunks_exact(samples.len() / from.1 as usize).for_each(|row| boxes.add(row, &mut made));
         made
     }
@@ -361,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_side_is_cut_by_a_whole_factor_if_there_is_one() {
-        let factor = |from, to| Cut::of(from, to)[0].factor;
+        let factor = |from: (u32, u32), to: (u32, u32)| Cut::of(from.into(), to.into())[0].factor;
         for (from, to, expected) in [
             ((100, 60), (50, 30), Some(2)),
             ((101, 61), (51, 31), Some(2)),
@@ -374,7 +375,7 @@ mod tests {
         ] {
             assert_eq!(factor(from, to), expected, "{from:?} {to:?}");
         }
-        let [columns, _] = Cut::of((10, 10), (7, 7));
+        let [columns, _] = Cut::of((10, 10).into(), (7, 7).into());
         let starts: Vec<u32> = (0..=7).map(|number| columns.start(number)).collect();
         assert_eq!(starts, [0, 1, 2, 4, 5, 7, 8, 10]);
     }

@@ -8,6 +8,7 @@ use super::survey::InnerRange;
 use super::to_levels::survey;
 use super::{Rows, helpers};
 use crate::io::cores::Cores;
+use crate::samples::size::Size;
 use crate::{CodecError, Range};
 
 /// The spread of levels over the values of a picture.
@@ -28,19 +29,19 @@ impl Spread {
     pub(crate) fn of<R: Rows>(
         rows: &R,
         form: &Form,
-        (width, height): (u32, u32),
+        size: Size,
         range: Option<Range>,
         cores: &Cores,
     ) -> Result<Self, CodecError> {
         let top = form.top();
         let given = |mapping| Self { mapping, has_own_range: false, inner_range: None };
         Ok(match (form.ends, range) {
-            (Some(ends), _) => given(Mapping::of_ends(top, ends)),
+            (Some((low, high)), _) => given(Mapping::between(top, low, high)),
             (None, Some(range)) => given(Mapping::of_range(top, range)),
             (None, None) => {
                 let alone = Cores::none();
-                let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);
-                let layout = form.layout(width, height);
+                let cores = helpers(rows, size.width as usize * form.pixel_bytes(), cores, &alone);
+                let layout = form.layout(size);
                 let values = survey(rows, form, &layout, None, cores)?;
                 let mapping = Mapping::of_extremes(top, values.extremes);
                 let inner_range = match values.common_value() {

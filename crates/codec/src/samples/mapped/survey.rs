@@ -55,7 +55,7 @@ impl Survey {
 
     /// Returns the extreme value that nearly all pixels have, if few others were sampled.
     pub(super) fn common_value(&self) -> Option<f64> {
-        let (least, greatest) = self.extremes.ends();
+        let Extremes { least, greatest } = self.extremes;
         let has_others = self.some.len() >= FEWEST && least < greatest;
         let are_rare =
             |end: &f64| self.some.iter().filter(|value| *value != end).take(FEWEST).count() < FEWEST;
@@ -64,7 +64,7 @@ impl Survey {
 
     /// Returns the range of all values but the `fill` value, by the extremes of these `others`.
     pub(super) fn range_without(&self, fill: f64, others: Extremes) -> Option<InnerRange> {
-        self.narrow(others.ends(), Some(FillValue::of(fill)))
+        self.narrow(others, Some(FillValue::of(fill)))
     }
 
     /// Returns the range of nearly all values, if it is narrow in the whole range.
@@ -75,7 +75,7 @@ impl Survey {
         let mut some = std::mem::take(&mut self.some);
         let few = (some.len() / FEW).max(1);
         let of_all = between_few(&mut some).and_then(|ends| self.narrow(ends, None));
-        let (least, greatest) = self.extremes.ends();
+        let Extremes { least, greatest } = self.extremes;
         let fills = [
             (FillValue::of(least), Some(least), None),
             (FillValue::of(greatest), Some(greatest), None),
@@ -96,22 +96,22 @@ impl Survey {
     }
 
     /// Returns a range if it is narrow in the whole range.
-    fn narrow(&self, (low, high): (f64, f64), fill: Option<FillValue>) -> Option<InnerRange> {
-        let is_narrow = (high - low) * f64::from(NARROW) < self.extremes.width();
-        let range = Range::new(low, high).filter(|_| is_narrow).and_then(Range::rounded)?;
+    fn narrow(&self, ends: Extremes, fill: Option<FillValue>) -> Option<InnerRange> {
+        let is_narrow = ends.width() * f64::from(NARROW) < self.extremes.width();
+        let range = Range::new(ends.least, ends.greatest).filter(|_| is_narrow).and_then(Range::rounded)?;
         Some(InnerRange { range, fill })
     }
 }
 
 /// Returns the ends of the range of all values but a few at either end.
-fn between_few(values: &mut [f64]) -> Option<(f64, f64)> {
+fn between_few(values: &mut [f64]) -> Option<Extremes> {
     let (count, few) = (values.len(), (values.len() / FEW).max(1));
     if count < FEWEST {
         return None;
     }
-    let low = *values.select_nth_unstable_by(few, f64::total_cmp).1;
-    let high = *values.select_nth_unstable_by(count - 1 - few, f64::total_cmp).1;
-    Some((low, high))
+    let least = *values.select_nth_unstable_by(few, f64::total_cmp).1;
+    let greatest = *values.select_nth_unstable_by(count - 1 - few, f64::total_cmp).1;
+    Some(Extremes { least, greatest })
 }
 
 fn survey<V: Value>(form: &Form, rows: &[u8], step: Option<usize>, without: Option<f64>) -> Survey {

@@ -83,6 +83,7 @@ mod tests {
     use super::*;
     use crate::io::cores::Cores;
     use crate::samples::mapped::{self, Mapped, NoData, Purpose, Rows};
+    use crate::samples::size::Size;
     use crate::{CodecError, LevelCount, Range};
     use equalize::Layout;
 
@@ -117,7 +118,7 @@ mod tests {
         height: usize,
     ) -> (Mapped, Vec<u8>, Vec<u8>) {
         let purpose = Purpose { range, gray: None, restores: true, levels: LevelCount::Full, of_all: None };
-        let size = (WIDTH as u32, height as u32);
+        let size = Size { width: WIDTH as u32, height: height as u32 };
         let mut slot = vec![0; 4 * WIDTH * height];
         let decoded = mapped::decode(&Samples(samples), form, size, purpose, &mut slot, &Cores::none());
         let (layout, mapped): (Layout, Mapped) = decoded.unwrap();

@@ -221,7 +221,7 @@ fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
         _ => return None,
     };
     let room = picture.jpeg.slot_bytes().checked_sub(MOST_AHEAD).and_then(|room| u32::try_from(room).ok())?;
-    let is_same = file.size == (layout.width, layout.height);
+    let is_same = (file.size.width, file.size.height) == (layout.width, layout.height);
     is_same.then_some(File { picture: file, output, room, recolouring })
 }
 

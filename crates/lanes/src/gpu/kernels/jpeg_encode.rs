@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::jpeg_decode::{ADDING, MAX_COMPONENTS, Picture};
 use super::{Kernels, Launch, arguments};
 use crate::gpu::driver::{Address, Result, Stream};
+use codec::Size;
 use codec::baseline::{BaselineOutput, BaselinePicture, Codebook};
 use histeqd_kernels::{JPEG_ENCODE, JPEG_TRANSFORM};
 
@@ -85,7 +86,7 @@ impl SampleBytes {
     }
 
     /// Returns the bytes for a picture of this size.
-    pub fn new((width, height): (u32, u32), recolouring: Recolouring) -> Self {
+    pub fn new(Size { width, height }: Size, recolouring: Recolouring) -> Self {
         let samples = u64::from(width) * u64::from(height);
         let Some(Cover { across, down }) = recolouring.cover() else {
             return Self { samples, ..Self::default() };
@@ -105,7 +106,7 @@ impl Transform {
     ///
     /// It still lacks places for its samples.
     pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput, recolouring: Recolouring) -> Self {
-        let (width, height) = picture.size;
+        let Size { width, height } = picture.size;
         let mut transform = Self { width, height, ..Self::zeroed() };
         if let Some(Cover { across, down }) = recolouring.cover() {
             (transform.across, transform.down) = (across, down);

@@ -11,6 +11,7 @@ use super::read::Reader;
 use super::read_sequential::{self, ScanComponent};
 use super::scan::each_interval;
 use crate::formats::jpeg::markers::{EOI, Factors};
+use crate::samples::size::Size;
 
 /// The end of a file.
 const END: [u8; 2] = [0xff, EOI];
@@ -18,8 +19,8 @@ const END: [u8; 2] = [0xff, EOI];
 /// A baseline picture in one scan of all components.
 #[derive(Debug)]
 pub struct BaselinePicture<'a> {
-    /// Pixels across and down.
-    pub size: (u32, u32),
+    /// Its width and height.
+    pub size: Size,
     /// The components, in the order of their blocks in an MCU.
     pub components: Vec<BaselineComponent>,
     /// MCUs across and down.
@@ -128,12 +129,12 @@ impl<'a> BaselinePicture<'a> {
     /// Each has its blocks, row by row, in zigzag order. `None` if the data are damaged. This is
     /// slow, and for comparison with a GPU.
     pub fn coefficients(&self) -> Option<Vec<Vec<[i16; 64]>>> {
-        let mut parts = Vec::new();
+        let (mut parts, (across, down)) = (Vec::new(), self.mcus);
         for BaselineComponent { in_mcu, blocks, dc, ac, .. } in &self.components {
-            let wanted = ComponentOutput::Blocks(BlockGrid::new(*blocks)?);
+            let wanted = ComponentOutput::Blocks(BlockGrid::new(blocks.0, blocks.1)?);
             parts.push(ScanComponent { factors: *in_mcu, size: *blocks, dc, ac, wanted });
         }
-        let behind = read_sequential::read(self.data, self.interval, self.mcus, &mut parts)?;
+        let behind = read_sequential::read(self.data, self.interval, across, across * down, &mut parts)?;
         if self.intervals.is_empty() && !behind.starts_with(&END) {
             return None;
         }

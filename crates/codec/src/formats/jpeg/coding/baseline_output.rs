@@ -11,6 +11,7 @@ use super::write_sequential::write_codes;
 use crate::JpegQuality;
 use crate::formats::jpeg::libjpeg::{Frame, MAX_QUANT, QuantTable, Space, Tables};
 use crate::formats::jpeg::markers::Factors;
+use crate::samples::size::Size;
 
 /// The output of a picture.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl BaselineOutput {
             Divisors { correction, reciprocal, scale, are_new: from != to }
         });
         let divisors = divisors.collect();
-        let (width, height) = picture.size;
+        let Size { width, height } = picture.size;
         let factors: Vec<Factors> = match &picture.components[..] {
             [_] => vec![Factors::FULL],
             components => components.iter().map(|component| component.factors).collect(),

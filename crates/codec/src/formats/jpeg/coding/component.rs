@@ -1,7 +1,7 @@
 //! The destinations of the blocks that are read.
 
 use super::coefficients::{Coefficients, Quantized, Requantizer};
-use super::dct::{self, Excess};
+use super::dct::{self, Excess, Levels};
 use super::{Block, ZIGZAG, natural, vectorized};
 use crate::formats::jpeg::libjpeg::{MAX_QUANT, Plane, QuantTable};
 use crate::formats::jpeg::{BLOCK, PlaneSize};
@@ -23,6 +23,13 @@ pub(super) enum ComponentOutput<'a> {
     Coefficients(Coefficients, Option<Box<Requantizer>>),
     /// All coefficients as they are, in any range.
     Blocks(BlockGrid),
+}
+
+/// The column and the row of a block among those of its component.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockPlace {
+    pub(super) x: usize,
+    pub(super) y: usize,
 }
 
 /// The blocks of a component, row by row.
@@ -64,13 +71,13 @@ impl<'a> ComponentOutput<'a> {
         Some(Self::Coefficients(Coefficients::with_room(size)?, requantizer))
     }
 
-    /// Takes the block at this column and row.
+    /// Takes the block at this place.
     ///
     /// The order is arbitrary for samples, but row by row for coefficients. Values of `block`
     /// without a bit in `nonzero` are zero, and its first one is too. `None` if the block is a case
     /// for libjpeg, or if memory runs out.
     #[inline(always)]
-    pub(super) fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) -> Option<()> {
+    pub(super) fn take(&mut self, place: BlockPlace, dc: i16, nonzero: u64, block: &Block) -> Option<()> {
         match self {
             Self::Nothing => {}
             Self::Samples(samples) => samples.take(place, dc, nonzero, block),
@@ -108,7 +115,7 @@ impl Coefficients {
                 #[inline(always)]
                 || {
                     for (x, (dc, nonzero, values)) in row.enumerate() {
-                        output.take((x, 0), dc, nonzero, &whole_block(nonzero, values));
+                        output.take(BlockPlace { x, y: 0 }, dc, nonzero, &whole_block(nonzero, values));
                     }
                 },
             );
@@ -146,7 +153,7 @@ impl Coefficients {
                 if products().any(|product| product >= dct::USUAL) {
                     return false;
                 }
-                dct::inverse([(dc, &block); 2], &divisors, &mut excess);
+                dct::inverse([Levels { dc, ac: &block }; 2], &divisors, &mut excess);
             }
         }
         !excess.found()
@@ -174,17 +181,17 @@ pub(super) fn whole_block(nonzero: u64, values: &[i16]) -> Block {
 }
 
 impl BlockGrid {
-    /// Makes a grid of zero blocks, across and down.
+    /// Makes a grid of zero blocks.
     ///
     /// `None` if there is no memory for them.
-    pub(super) fn new((across, down): (usize, usize)) -> Option<Self> {
+    pub(super) fn new(across: usize, down: usize) -> Option<Self> {
         let mut blocks = Vec::new();
         blocks.try_reserve_exact(across * down).ok()?;
         blocks.resize(across * down, [0; 64]);
         Some(Self { across, blocks })
     }
 
-    fn put(&mut self, (x, y): (usize, usize), dc: i16, block: &Block) -> Option<()> {
+    fn put(&mut self, BlockPlace { x, y }: BlockPlace, dc: i16, block: &Block) -> Option<()> {
         let place = self.blocks.get_mut(y * self.across + x)?;
         *place = *block;
         place[0] = dc;
@@ -203,18 +210,18 @@ pub(super) struct Samples<'a> {
 
 /// A block that waits for a second one, to be transformed together.
 struct Waiting {
-    place: (usize, usize),
+    place: BlockPlace,
     dc: i16,
     block: Block,
 }
 
 impl Samples<'_> {
     #[inline(always)]
-    fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) {
+    fn take(&mut self, place: BlockPlace, dc: i16, nonzero: u64, block: &Block) {
         if nonzero == 0 {
             put(&mut self.plane, place, &dct::inverse_flat(dc, self.divisors, &mut self.excess));
         } else if let Some(first) = &self.waiting {
-            let both = [(first.dc, &first.block), (dc, block)];
+            let both = [Levels { dc: first.dc, ac: &first.block }, Levels { dc, ac: block }];
             let samples = dct::inverse(both, self.divisors, &mut self.excess);
             put(&mut self.plane, first.place, &samples[0]);
             put(&mut self.plane, place, &samples[1]);
@@ -229,7 +236,7 @@ impl Samples<'_> {
     /// `None` if the component is a case for libjpeg.
     fn finish(mut self) -> Option<()> {
         if let Some(Waiting { place, dc, block }) = self.waiting.take() {
-            let [samples, _] = dct::inverse([(dc, &block); 2], self.divisors, &mut self.excess);
+            let [samples, _] = dct::inverse([Levels { dc, ac: &block }; 2], self.divisors, &mut self.excess);
             put(&mut self.plane, place, &samples);
         }
         (!self.excess.found()).then_some(())
@@ -238,7 +245,7 @@ impl Samples<'_> {
 
 /// Copies the samples of a block into a plane, except for those beyond its edges.
 #[inline(always)]
-fn put(plane: &mut Plane<&mut [u8]>, (x, y): (usize, usize), samples: &[[u8; BLOCK]; BLOCK]) {
+fn put(plane: &mut Plane<&mut [u8]>, BlockPlace { x, y }: BlockPlace, samples: &[[u8; BLOCK]; BLOCK]) {
     let (left, width) = (x * BLOCK, plane.width);
     let Some(band) = plane.data.get_mut(y * BLOCK * width..) else { return };
     let rows = band.chunks_exact_mut(width).zip(samples);

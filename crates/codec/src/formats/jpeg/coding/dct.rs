@@ -83,12 +83,20 @@ pub(super) fn inverse_flat(dc: i16, divisors: &QuantTable, excess: &mut Excess) 
     [[sample(round_shift(dc, 3)); 8]; 8]
 }
 
+/// The quantized coefficients of a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Levels<'b> {
+    pub(super) dc: i16,
+    /// The AC coefficients, in zigzag order after a zero.
+    pub(super) ac: &'b Block,
+}
+
 fn inverse_portable(
-    blocks: [(i16, &Block); 2],
+    blocks: [Levels<'_>; 2],
     divisors: &QuantTable,
     excess: &mut Excess,
 ) -> [[[u8; 8]; 8]; 2] {
-    blocks.map(|(dc, block)| {
+    blocks.map(|Levels { dc, ac: block }| {
         let mut coefficients = [0; 64];
         for (k, &place) in ZIGZAG.iter().enumerate() {
             let value = if k == 0 { dc } else { block[k] };
@@ -363,7 +371,7 @@ mod tests {
             let divisors = std::array::from_fn(|_| 1 + noise([3, 60, 255, 65535][round / 4 % 4]) as u16);
             let dc = (noise(2048) - 1024) as i16;
             let mut both = [Excess::default(); 2];
-            let blocks = [(dc, &block), (-dc, &before)];
+            let blocks = [Levels { dc, ac: &block }, Levels { dc: -dc, ac: &before }];
             let fast = avx2::inverse(blocks, &divisors, &mut both[0]);
             let plain = inverse_portable(blocks, &divisors, &mut both[1]);
             before = block;

@@ -3,7 +3,7 @@
 //! Throughout, `None` leaves it to libjpeg.
 
 use super::coefficients::Coefficients;
-use super::component::{ComponentOutput, Rest};
+use super::component::{BlockPlace, ComponentOutput, Rest};
 use super::huffman::{Codes, Decoder};
 use super::read_sequential::{self, ScanComponent};
 use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
@@ -14,6 +14,7 @@ use crate::formats::jpeg::markers::{
     segment,
 };
 use crate::formats::jpeg::{BLOCK, PlaneSize, plane_size};
+use crate::samples::size::Size;
 
 /// In place of a coefficient's lowest known bit: no scan has had the coefficient yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -74,8 +75,8 @@ pub(super) struct Reader<'w> {
     /// MCUs of a restart interval; 0 if there are no restarts.
     pub(super) interval: usize,
     pub(super) components: Vec<Component<'w>>,
-    /// Pixels across and down.
-    pub(super) size: (u32, u32),
+    /// The width and height of the picture.
+    pub(super) size: Size,
     /// MCUs across and down in a scan of all components.
     mcus: (usize, usize),
     scans: u32,
@@ -168,7 +169,7 @@ impl<'w> Reader<'w> {
             });
         }
         self.progressive = frame.progressive;
-        self.size = (frame.width, frame.height);
+        self.size = Size { width: frame.width, height: frame.height };
         self.mcus = frame.mcus();
         Some(())
     }
@@ -194,8 +195,8 @@ impl<'w> Reader<'w> {
             let (factors, size) = (self.factors_in_scan(component), component.blocks());
             parts.push(ScanComponent { factors, size, dc, ac, wanted });
         }
-        let mcus = self.mcus_of_scan();
-        let behind = read_sequential::read(data, self.interval, mcus, &mut parts)?;
+        let (across, down) = self.mcus_of_scan();
+        let behind = read_sequential::read(data, self.interval, across, across * down, &mut parts)?;
         let rest = parts.into_iter().map(|part| part.wanted.finish()).collect::<Option<Vec<_>>>()?;
         let rest = rest.into_iter().flatten().collect();
         Some((Picture { tables: divisors.iter().map(natural).collect(), rest }, behind))
@@ -406,7 +407,7 @@ fn scan_others<'b>(
 fn hand_on(grid: &Grid<'_>, wanted: &mut ComponentOutput<'_>) -> Option<()> {
     let blocks = grid.ac.blocks().iter().zip(&grid.nonzero).zip(&grid.dc);
     for (i, ((block, nonzero), dc)) in blocks.enumerate() {
-        wanted.take((i % grid.across, i / grid.across), *dc, *nonzero, block)?;
+        wanted.take(BlockPlace { x: i % grid.across, y: i / grid.across }, *dc, *nonzero, block)?;
     }
     Some(())
 }

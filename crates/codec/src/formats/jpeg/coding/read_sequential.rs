@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::bits::BitReader;
-use super::component::ComponentOutput;
+use super::component::{BlockPlace, ComponentOutput};
 use super::huffman::{Decoder, Valued};
 use super::scan::{read_difference, read_intervals, read_value};
 use super::{Block, vectorized};
@@ -21,16 +21,17 @@ pub(super) struct ScanComponent<'a> {
     pub(super) wanted: ComponentOutput<'a>,
 }
 
-/// Reads the scan, which has `across` by `down` MCUs.
+/// Reads the scan, of so many MCUs, `across` of them in a row.
 ///
 /// Returns the rest of the file, from the marker after the scan on.
 pub(super) fn read<'b>(
     data: &'b [u8],
     interval: usize,
-    (across, down): (usize, usize),
+    across: usize,
+    mcus: usize,
     components: &mut [ScanComponent<'_>],
 ) -> Option<&'b [u8]> {
-    read_intervals(data, interval, across * down, |bits, mcus| {
+    read_intervals(data, interval, mcus, |bits, mcus| {
         vectorized::run(
             #[inline(always)]
             || read_mcus(bits, across, mcus, components),
@@ -65,7 +66,7 @@ fn read_mcus<'d>(
                     // MCUs at the right and bottom edges may have blocks outside the picture.
                     if x < component.size.0 && y < component.size.1 {
                         let dc = i16::try_from(*dc).ok()?;
-                        component.wanted.take((x, y), dc, nonzero, &block)?;
+                        component.wanted.take(BlockPlace { x, y }, dc, nonzero, &block)?;
                     }
                     block = [0; 64];
                 }

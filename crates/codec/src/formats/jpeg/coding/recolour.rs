@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::coefficients::{Blocks, Coefficients, Requantizer, samples_of_blocks};
-use super::component::{ComponentOutput, whole_block};
+use super::component::{BlockPlace, ComponentOutput, whole_block};
 use super::dct::{Quantizer, forward};
 use super::{ZIGZAG, vectorized};
 use crate::formats::jpeg::hue::Following;
@@ -151,7 +151,7 @@ impl Component {
             || {
                 for (x, ((dc, nonzero, values), changes)) in row.zip(changes).enumerate() {
                     if *changes {
-                        output.take((x, 0), dc, nonzero, &whole_block(nonzero, values));
+                        output.take(BlockPlace { x, y: 0 }, dc, nonzero, &whole_block(nonzero, values));
                     }
                 }
             },

@@ -68,16 +68,16 @@ fn write_progressive(
         .collect();
     let mut transformed = Vec::new();
     for (component, (part, table)) in parts.iter().zip(tables).enumerate() {
-        let mut counts: Vec<(ScanSymbols, &mut Counter)> = scans
+        let mut counts: Vec<Counting<'_>> = scans
             .iter_mut()
             .filter(|(scan, _)| scan.component == component)
-            .map(|(scan, counter)| (ScanSymbols::new(*scan, interval), counter))
+            .map(|(scan, counter)| Counting { symbols: ScanSymbols::new(*scan, interval), counter })
             .collect();
         transformed.push(vectorized::run(
             #[inline(always)]
             || count(part, table, &mut counts),
         )?);
-        counts.iter_mut().for_each(|(symbols, counter)| symbols.finish(*counter));
+        counts.iter_mut().for_each(|scan| scan.symbols.finish(scan.counter));
     }
 
     write_header(out, frame, tables);
@@ -92,6 +92,12 @@ fn write_progressive(
     Some(())
 }
 
+/// A scan whose symbols are counted.
+struct Counting<'c> {
+    symbols: ScanSymbols,
+    counter: &'c mut Counter,
+}
+
 /// Counts the symbols in all scans of a component.
 ///
 /// Samples are transformed, one row of blocks at a time, and their coefficients are returned.
@@ -100,26 +106,26 @@ fn write_progressive(
 fn count(
     part: &Part<'_>,
     divisors: &QuantTable,
-    counts: &mut [(ScanSymbols, &mut Counter)],
+    counts: &mut [Counting<'_>],
 ) -> Option<Option<Coefficients>> {
     let plane = match part {
         Part::Samples(plane) => plane,
         Part::Coefficients(all) => {
-            tell_all(all.blocks(), counts);
+            count_in_all(all.blocks(), counts);
             return Some(None);
         }
     };
     let mut all = Coefficients::with_room(PlaneSize { width: plane.width, rows: plane.rows })?;
     let quantizer = Quantizer::new(divisors);
     for band in plane.data.chunks(plane.width * BLOCK) {
-        tell_all(all.transform(band, plane.width, &quantizer)?, counts);
+        count_in_all(all.transform(band, plane.width, &quantizer)?, counts);
     }
     Some(Some(all))
 }
 
 #[inline(always)]
-fn tell_all(blocks: Blocks<'_>, counts: &mut [(ScanSymbols, &mut Counter)]) {
-    for (symbols, counter) in counts {
+fn count_in_all(blocks: Blocks<'_>, counts: &mut [Counting<'_>]) {
+    for Counting { symbols, counter } in counts {
         symbols.blocks(blocks, *counter);
     }
 }

@@ -1,6 +1,6 @@
 //! The coding of all tiles and components of a codestream, by its main header.
 
-use super::super::{SOC_SIZ, SOT, Size};
+use super::super::{SOC_SIZ, SOT, SizSegment};
 use super::word;
 use crate::BlockCoder;
 
@@ -54,7 +54,7 @@ pub(super) struct Coding {
 
 impl Coding {
     /// Reads the main header; also returns the offset of the first tile-part.
-    pub(super) fn read(codestream: &[u8], size: &Size) -> Option<(Self, usize)> {
+    pub(super) fn read(codestream: &[u8], size: &SizSegment) -> Option<(Self, usize)> {
         let (mut coding, mut planes, mut has_capabilities) = (None, None, false);
         let mut at = SOC_SIZ.len() - SOT.len();
         // The first segment has been read.
@@ -82,7 +82,7 @@ impl Coding {
     }
 
     /// Reads the coding style.
-    fn of(content: &[u8], size: &Size) -> Option<Self> {
+    fn of(content: &[u8], size: &SizSegment) -> Option<Self> {
         let &[flags, order, high, low, transform_of_components, ref rest @ ..] = content else { return None };
         let &[levels, across, down, style, transform, ref precincts @ ..] = rest else { return None };
         let is_known = flags & !WITH_PRECINCTS == 0

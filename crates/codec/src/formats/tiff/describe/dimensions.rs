@@ -12,8 +12,8 @@ use crate::formats::tiff::describe::imagej;
 pub(crate) enum Order {
     /// All are slices of one channel and time.
     One,
-    /// Pages follow each other along dimensions of these sizes, the fastest one first.
-    Grid(Vec<(Dimension, u64)>),
+    /// Pages follow each other along these axes, the fastest one first.
+    Grid(Vec<Axis>),
     /// Each page has its place; `None` if it is not known.
     Described {
         /// Whether there are several channels.
@@ -27,7 +27,14 @@ pub(crate) enum Order {
     Unknown,
 }
 
-/// A dimension that pages follow each other along.
+/// A dimension that pages follow each other along, and its size in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    pub(crate) dimension: Dimension,
+    pub(crate) size: u64,
+}
+
+/// The meaning of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dimension {
     Channel,
@@ -73,32 +80,36 @@ impl Order {
     pub(crate) fn coordinates(&self, page: usize) -> Option<Coordinates> {
         match self {
             Self::One => Some(Coordinates { slice: page as u64, ..Coordinates::default() }),
-            Self::Grid(sizes) => Some(in_grid(sizes, page as u64)),
+            Self::Grid(axes) => Some(in_grid(axes, page as u64)),
             Self::Described { pages, .. } => pages.get(page).copied().flatten(),
             Self::OneChannel | Self::Unknown => None,
         }
     }
 
-    /// Returns the order of so many pages that follow each other along these dimensions.
-    fn of_grid(sizes: Vec<(Dimension, u64)>, pages: u64) -> Self {
-        let count = sizes.iter().fold(1, |product: u64, (_, size)| product.saturating_mul(*size));
-        match (has_several(&sizes, Dimension::Channel), has_several(&sizes, Dimension::Other)) {
+    /// Returns the order of so many pages that follow each other along these axes.
+    fn of_grid(axes: Vec<Axis>, pages: u64) -> Self {
+        match (has_several(&axes, Dimension::Channel), has_several(&axes, Dimension::Other)) {
             (false, false) => Self::One,
-            _ if count == pages => Self::Grid(sizes),
+            _ if count(&axes) == pages => Self::Grid(axes),
             (false, true) => Self::OneChannel,
             (true, _) => Self::Unknown,
         }
     }
 }
 
-fn has_several(sizes: &[(Dimension, u64)], wanted: Dimension) -> bool {
-    sizes.iter().any(|&(dimension, size)| dimension == wanted && size > 1)
+fn has_several(axes: &[Axis], wanted: Dimension) -> bool {
+    axes.iter().any(|axis| axis.dimension == wanted && axis.size > 1)
 }
 
-fn in_grid(sizes: &[(Dimension, u64)], page: u64) -> Coordinates {
+/// Returns the number of pages along some axes.
+fn count<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> u64 {
+    axes.into_iter().fold(1, |product, axis| product.saturating_mul(axis.size))
+}
+
+fn in_grid(axes: &[Axis], page: u64) -> Coordinates {
     let (mut of_page, mut left) = (Coordinates::default(), page);
     let (mut slices, mut others) = (1, 1);
-    for &(dimension, size) in sizes {
+    for &Axis { dimension, size } in axes {
         let at = left % size;
         left /= size;
         match dimension {
@@ -118,21 +129,21 @@ fn of_imagej(description: &[u8], pages: u64) -> Order {
     let stated = imagej::value(description, "order").unwrap_or("czt").to_ascii_lowercase();
     let is_usual = stated.len() != 3 || !"czt".chars().all(|axis| stated.contains(axis));
     let order = if is_usual { "czt" } else { &stated };
-    let sizes = order.chars().map(|axis| {
+    let axes = order.chars().map(|axis| {
         let (dimension, name) = match axis {
             'c' => (Dimension::Channel, "channels"),
             'z' => (Dimension::Slice, "slices"),
             _ => (Dimension::Other, "frames"),
         };
-        (dimension, imagej::number(description, name).unwrap_or(1).max(1))
+        Axis { dimension, size: imagej::number(description, name).unwrap_or(1).max(1) }
     });
-    let mut sizes: Vec<_> = sizes.collect();
-    let others = sizes.iter().filter(|(dimension, _)| *dimension != Dimension::Channel);
-    if others.fold(1, |product: u64, (_, size)| product.saturating_mul(*size)) == pages {
+    let mut axes: Vec<_> = axes.collect();
+    let is_other = |axis: &Axis| axis.dimension != Dimension::Channel;
+    if count(axes.iter().filter(|axis| is_other(axis))) == pages {
         // The channels, if there are several, are samples of a page, as Bio-Formats counts them.
-        sizes.retain(|(dimension, _)| *dimension != Dimension::Channel);
+        axes.retain(is_other);
     }
-    match Order::of_grid(sizes, pages) {
+    match Order::of_grid(axes, pages) {
         // ImageJ itself ignores numbers that do not fit.
         Order::Unknown => Order::OneChannel,
         order => order,
@@ -146,18 +157,21 @@ fn of_imagej(description: &[u8], pages: u64) -> Order {
 fn of_axes(shape: &[u64], axes: &str, pages: u64, samples: usize) -> Order {
     let Some(page) = axes.find('Y').filter(|_| axes.len() == shape.len()) else { return Order::One };
     let has_slices = axes.contains('Z');
-    let sizes = axes.chars().zip(shape).take(page).filter_map(|(axis, &size)| match axis {
-        'S' => None,
-        'C' if samples > 1 => None,
-        'C' => Some((Dimension::Channel, size)),
-        'Z' => Some((Dimension::Slice, size)),
-        // Series of pictures, and axes without a name, are slices where there are no others.
-        'I' | 'Q' if !has_slices => Some((Dimension::Slice, size)),
-        _ => Some((Dimension::Other, size)),
+    let found = axes.chars().zip(shape).take(page).filter_map(|(axis, &size)| {
+        let dimension = match axis {
+            'S' => return None,
+            'C' if samples > 1 => return None,
+            'C' => Dimension::Channel,
+            'Z' => Dimension::Slice,
+            // Series of pictures, and axes without a name, are slices where there are no others.
+            'I' | 'Q' if !has_slices => Dimension::Slice,
+            _ => Dimension::Other,
+        };
+        Some(Axis { dimension, size })
     });
-    let mut sizes: Vec<_> = sizes.collect();
-    sizes.reverse();
-    Order::of_grid(sizes, pages)
+    let mut found: Vec<_> = found.collect();
+    found.reverse();
+    Order::of_grid(found, pages)
 }
 
 /// The planes of one image of OME-XML.

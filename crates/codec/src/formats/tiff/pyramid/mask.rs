@@ -2,6 +2,7 @@
 //!
 //! What that of the picture hides does not count. All are written back as they are, byte by byte.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::CodecError;
@@ -15,6 +16,7 @@ use crate::io::budget::SMALL_CHANGE;
 use crate::io::cores::Cores;
 use crate::io::reader::{Reader, resize};
 use crate::metadata::ifd::{Directory, Form, Numbers, Outline, Value};
+use crate::samples::size::Size;
 use crate::samples::{uncounted, unpack};
 
 /// The most bytes of the masks of a picture that are kept, while it is in memory.
@@ -77,8 +79,8 @@ impl Mask {
     }
 
     /// Returns its width and height.
-    pub(crate) fn size(&self) -> (u32, u32) {
-        (self.header.layout.width, self.header.file_rows)
+    pub(crate) fn size(&self) -> Size {
+        self.header.size()
     }
 
     pub(crate) fn is_tiled(&self) -> bool {
@@ -104,7 +106,7 @@ impl Mask {
     pub(crate) fn counts(
         &self,
         file: &Reader<'_>,
-        (first, rows): (u32, u32),
+        wanted: Range<u32>,
         cores: &Cores,
     ) -> Result<uncounted::Mask, CodecError> {
         let mut directory = (*self.kept).clone();
@@ -112,9 +114,9 @@ impl Mask {
         directory.set(self.tag_of_offsets(), Value::longs(&offsets));
         directory.set(self.tag_of_lengths(), Value::longs(&lengths));
         // Whole strips or tiles are read.
-        let (mut header, part) = (self.header.clone(), self.header.part.1);
-        let start = first - first % part;
-        let end = (first + rows).next_multiple_of(part).min(header.file_rows);
+        let (mut header, part) = (self.header.clone(), self.header.part.height);
+        let start = wanted.start - wanted.start % part;
+        let end = wanted.end.next_multiple_of(part).min(header.file_rows);
         header.narrow(start, end - start);
         let (width, parts) = (header.layout.width as usize, Parts::new(file, &header, &directory)?);
         let mut counts = Vec::new();
@@ -124,9 +126,12 @@ impl Mask {
         if header.is_packed() {
             unpack(&mut counts, packed, width, header.bits);
         }
-        counts.truncate((first + rows - start) as usize * width);
-        counts.drain(..(first - start) as usize * width);
-        Ok(uncounted::Mask::of_picture((header.layout.width, rows), counts))
+        counts.truncate((wanted.end - start) as usize * width);
+        counts.drain(..(wanted.start - start) as usize * width);
+        Ok(uncounted::Mask::of_picture(
+            Size { width: header.layout.width, height: wanted.end - wanted.start },
+            counts,
+        ))
     }
 
     /// Loads its strips or tiles.
@@ -144,7 +149,7 @@ impl Mask {
 
     /// Writes its strips or tiles, which have been loaded. Returns their places.
     pub(crate) fn write(&self, put: &mut Put<'_>) -> Result<Strips, CodecError> {
-        let (mut strips, mut rest) = (Strips::of_rows(self.header.part.1.into()), &self.data[..]);
+        let (mut strips, mut rest) = (Strips::of_rows(self.header.part.height.into()), &self.data[..]);
         for &(_, length) in &self.places {
             let (part, further) = rest.split_at(length as usize);
             if part.is_empty() {

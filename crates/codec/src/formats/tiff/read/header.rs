@@ -13,6 +13,7 @@ use crate::formats::tiff::read::values::{self, FirstPage};
 use crate::formats::tiff::{malformed, tags, unsupported};
 use crate::metadata::ifd::{Directory, Form};
 use crate::samples::mapped::{Alpha, BAND, Form as Samples, Kind, NoData};
+use crate::samples::size::Size;
 use crate::samples::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
 
@@ -50,8 +51,8 @@ pub(crate) struct Header {
     pub(crate) subsampling: (u32, u32),
     /// Whether it has tiles rather than strips.
     pub(crate) tiled: bool,
-    /// Width and rows of the strips or tiles; tiles include their part beyond the picture's edge.
-    pub(crate) part: (u32, u32),
+    /// The size of the strips or tiles; tiles include their part beyond the picture's edge.
+    pub(crate) part: Size,
     pub(crate) colours: Colours,
     /// The kind of alpha, if the first sample after the colours is declared as alpha.
     pub(crate) alpha: Option<Alpha>,
@@ -132,7 +133,7 @@ impl Header {
             return Err(CodecError::unsupported("a TIFF of old-style JPEG in pieces", RECOMPRESS));
         }
         let tiled = directory.get(tags::TILE_WIDTH).is_some() && !is_one_stream;
-        let part = if is_one_stream { (width, height) } else { part(directory, &layout, tiled)? };
+        let part = if is_one_stream { Size { width, height } } else { part(directory, &layout, tiled)? };
         let mut header = Self {
             form,
             layout,
@@ -161,7 +162,7 @@ impl Header {
             lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
         };
         if let Some(samples) = header.mapped() {
-            header.layout = samples.layout(width, height);
+            header.layout = samples.layout(Size { width, height });
         }
         Ok(header)
     }
@@ -265,17 +266,17 @@ impl Header {
 
     /// Returns the rows of a strip or tile.
     pub(crate) fn rows(&self) -> usize {
-        self.part.1 as usize
+        self.part.height as usize
     }
 
     /// Returns the number of strips or tiles of a plane in a row of them.
     pub(crate) fn across(&self) -> usize {
-        self.layout.width.div_ceil(self.part.0) as usize
+        self.layout.width.div_ceil(self.part.width) as usize
     }
 
     /// Returns the number of strips or tiles of a plane in a column of them.
     pub(crate) fn down(&self) -> usize {
-        self.file_rows.div_ceil(self.part.1) as usize
+        self.file_rows.div_ceil(self.part.height) as usize
     }
 
     /// Restricts decoding to these rows.
@@ -284,14 +285,14 @@ impl Header {
         self.layout.height = rows;
     }
 
-    /// Returns width and height of the tiles, if the picture is written in such tiles again.
+    /// Returns the size of the tiles, if the picture is written in such tiles again.
     ///
     /// It is where they are of the usual kind, and their parts beyond its edges are small: a few
     /// tiles of a small picture may lie there nearly whole.
-    pub(crate) fn tile_to_keep(&self) -> Option<(u32, u32)> {
+    pub(crate) fn tile_to_keep(&self) -> Option<Size> {
         const MOST_BYTES: u64 = 8 << 20;
         const SPARE: u64 = 32 << 20;
-        let (width, height) = self.part;
+        let Size { width, height } = self.part;
         let sample = self.kind.map_or(self.layout.depth.bytes(), Kind::bytes);
         let pixel = (self.samples * self.channels.stride() * sample) as u64;
         let tile = u64::from(width).saturating_mul(height.into()).saturating_mul(pixel);
@@ -317,6 +318,11 @@ impl Header {
         samples(self) == samples(other)
     }
 
+    /// Returns the size of the picture in the file.
+    pub(crate) fn size(&self) -> Size {
+        Size { width: self.layout.width, height: self.file_rows }
+    }
+
     /// Returns whether some rows are left out.
     pub(crate) fn is_band(&self) -> bool {
         self.layout.height < self.file_rows
@@ -325,7 +331,7 @@ impl Header {
     /// Returns the bytes of a row of a strip or tile.
     pub(crate) fn part_row_bytes(&self) -> usize {
         let samples = if self.planar { 1 } else { self.samples * self.channels.stride() };
-        (self.part.0 as usize * samples * self.bits as usize).div_ceil(8)
+        (self.part.width as usize * samples * self.bits as usize).div_ceil(8)
     }
 
     /// Returns whether pixels share their differences of colour.
@@ -341,7 +347,7 @@ impl Header {
     /// Returns the bytes of a row of units, pixels with shared differences, in a strip or tile.
     pub(crate) fn units_bytes(&self) -> usize {
         let (across, down) = self.subsampling;
-        self.part.0.div_ceil(across) as usize * (across * down + 2) as usize
+        self.part.width.div_ceil(across) as usize * (across * down + 2) as usize
     }
 
     /// Returns the bytes of some rows of a strip or tile.
@@ -355,7 +361,7 @@ impl Header {
 
     /// Returns the bytes of a strip or tile.
     pub(crate) fn part_bytes(&self) -> u64 {
-        self.rows_bytes(self.part.1)
+        self.rows_bytes(self.part.height)
     }
 
     /// Returns whether the rows of strips or tiles are those of the picture.
@@ -370,7 +376,9 @@ impl Header {
     pub(crate) fn buffer_bytes(&self) -> u64 {
         match self.is_straight() {
             true => 0,
-            false if self.is_interleaved() => self.rows_bytes(self.part.1.min(self.rows_at_once() as u32)),
+            false if self.is_interleaved() => {
+                self.rows_bytes(self.part.height.min(self.rows_at_once() as u32))
+            }
             false => self.part_bytes(),
         }
     }
@@ -400,12 +408,13 @@ fn side(directory: &Directory, tag: u16) -> Option<u32> {
     u32::try_from(directory.number(tag)?).ok().filter(|&side| side > 0)
 }
 
-/// Returns the width and rows of the strips or tiles.
-fn part(directory: &Directory, layout: &Layout, tiled: bool) -> Result<(u32, u32), CodecError> {
+/// Returns the size of the strips or tiles.
+fn part(directory: &Directory, layout: &Layout, tiled: bool) -> Result<Size, CodecError> {
     if !tiled {
         let rows = side(directory, tags::ROWS_PER_STRIP).unwrap_or(layout.height);
-        return Ok((layout.width, rows.min(layout.height)));
+        return Ok(Size { width: layout.width, height: rows.min(layout.height) });
     }
     let sides = side(directory, tags::TILE_WIDTH).zip(side(directory, tags::TILE_LENGTH));
-    sides.ok_or_else(|| malformed("its tiles have no width or length"))
+    let (width, height) = sides.ok_or_else(|| malformed("its tiles have no width or length"))?;
+    Ok(Size { width, height })
 }

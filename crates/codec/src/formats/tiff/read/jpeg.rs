@@ -7,6 +7,7 @@ use crate::formats::tiff::read::samples;
 use crate::formats::tiff::{io_error, malformed, tags};
 use crate::io::reader::{Reader, resize};
 use crate::metadata::ifd::Directory;
+use crate::samples::size::Size;
 
 const SOI: [u8; 2] = *b"\xff\xd8";
 const EOI: [u8; 2] = *b"\xff\xd9";
@@ -27,7 +28,7 @@ pub(crate) struct Jpegs<'a> {
 impl<'a> Jpegs<'a> {
     pub(crate) fn new(directory: &'a Directory, header: &Header) -> Self {
         let tables = directory.bytes(tags::JPEG_TABLES);
-        let (width, rows) = header.part;
+        let Size { width, height: rows } = header.part;
         let stream = Embedded {
             width,
             // The last strip may have as many rows as the others, and a single strip may be padded

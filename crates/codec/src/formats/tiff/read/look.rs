@@ -27,6 +27,14 @@ pub(crate) struct Look {
     pub(crate) samples: [Option<u64>; 4],
 }
 
+/// A page of a chain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    /// The offset of its directory.
+    pub(crate) place: u64,
+    pub(crate) look: Look,
+}
+
 impl Look {
     /// Looks at the page at an offset. Also returns the offset of the next one.
     pub(crate) fn at(bytes: &mut Reader<'_>, form: Form, offset: u64) -> Result<(Self, u64), CodecError> {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::CodecError;
-use crate::formats::tiff::read::look::{Look, Role};
+use crate::formats::tiff::read::look::{Look, Page, Role};
 use crate::formats::tiff::read::{slide, unmarked};
 use crate::formats::tiff::{malformed, tags};
 use crate::io::budget::SMALL_CHANGE;
@@ -136,26 +136,26 @@ impl Pictures {
             }
             check_count(seen.len() as u64)?;
             let (look, further) = Look::at(bytes, form, next)?;
-            pages.push((next, look));
+            pages.push(Page { place: next, look });
             next = further;
         }
         let has_unmarked = !is_slide && unmarked::find(&mut pages);
-        let mut pages: Vec<_> = pages.into_iter().map(|(place, look)| (place, look.role)).collect();
         if is_slide {
-            pages.iter_mut().for_each(|(_, role)| *role = Role::Smaller);
+            pages.iter_mut().for_each(|page| page.look.role = Role::Smaller);
         }
-        if pages.iter().all(|(_, role)| *role != Role::Picture) {
-            pages[0].1 = Role::Picture;
+        let has_role = |page: &Page, role| page.look.role == role;
+        if !pages.iter().any(|page| has_role(page, Role::Picture)) {
+            pages[0].look.role = Role::Picture;
         }
-        let before = || pages.iter().take_while(|(_, role)| *role != Role::Picture);
+        let before = || pages.iter().take_while(|page| !has_role(page, Role::Picture));
         let dropped = Dropped {
-            smaller: before().any(|(_, role)| *role == Role::Smaller),
-            masks: before().any(|(_, role)| *role == Role::Mask),
+            smaller: before().any(|page| has_role(page, Role::Smaller)),
+            masks: before().any(|page| has_role(page, Role::Mask)),
             labels: false,
             beyond,
         };
-        let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
-        let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
+        let pictures = pages.iter().enumerate().filter(|(_, page)| has_role(page, Role::Picture));
+        let (numbers, places) = pictures.map(|(number, page)| (number, page.place)).unzip();
         Ok(Self { places, numbers, dropped, has_unmarked })
     }
 
@@ -210,18 +210,18 @@ pub(crate) fn companions(
         }
     }
     let (own, mut next) = Look::at(bytes, form, place)?;
-    let mut pages = vec![(place, own)];
+    let mut pages = vec![Page { place, look: own }];
     // Directories that follow one another in a circle were refused before.
     while next > 0 && pages.len() <= MAX_BEHIND && !is_beyond(bytes, next) {
         let (look, further) = Look::at(bytes, form, next)?;
         if look.role == Role::Picture && !is_slide && !has_unmarked {
             break;
         }
-        pages.push((next, look));
+        pages.push(Page { place: next, look });
         next = further;
     }
     let unmarked = if has_unmarked { unmarked::versions(&pages, 0) } else { Vec::new() };
-    for (number, &(place, look)) in pages.iter().enumerate().skip(1) {
+    for (number, &Page { place, look }) in pages.iter().enumerate().skip(1) {
         match look.role {
             role if is_slide => {
                 let directory = directory_of_other(bytes, form, place)?;

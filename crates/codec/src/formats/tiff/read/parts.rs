@@ -21,6 +21,7 @@ use crate::io::cores::{Cores, SMALL_CHANGE};
 use crate::io::reader::{Reader, resize};
 use crate::metadata::ifd::{Directory, Numbers};
 use crate::samples::mapped::{BAND, Rows};
+use crate::samples::size::Size;
 use crate::samples::{swap_bytes, unpack};
 use crate::{CodecError, Limits};
 
@@ -223,7 +224,7 @@ impl<'a> Parts<'a> {
                         let length = if (across, down) == (1, 1) || !header.planar {
                             header.rows_bytes(count as u32) as usize
                         } else {
-                            header.part.0.div_ceil(across) as usize * count.div_ceil(down as usize)
+                            header.part.width.div_ceil(across) as usize * count.div_ceil(down as usize)
                         };
                         resize(&mut samples, length)?;
                         self.fetch(tool, index, skipped, &mut samples)?;
@@ -280,7 +281,7 @@ impl<'a> Parts<'a> {
                 let length = length.min(most_data(method, header.part_bytes()));
                 load(self.file, offset, length, data)?;
                 turn_bits(data, header);
-                let (width, row, bytes) = (header.part.0, header.part_row_bytes(), header.part_bytes());
+                let (width, row, bytes) = (header.part.width, header.part_row_bytes(), header.part_bytes());
                 tool.decompression.run(method, data, Part { width, row, bytes }, target)?;
             }
         }
@@ -334,7 +335,7 @@ pub(crate) fn check(header: &Header, length: u64, limits: &Limits) -> Result<(),
     if limits.check(&header.layout, all, || None).is_err() {
         return limits.check(&header.layout, all.max(enough), || None);
     }
-    let (width, rows) = header.part;
+    let Size { width, height: rows } = header.part;
     Err(CodecError::too_long(format!("a tile of {width}x{rows} pixels"), limits.max_bytes, Some(enough)))
 }
 
@@ -394,7 +395,7 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     let row = header.row_bytes(header.layout.width);
     let part_row = header.part_row_bytes();
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
-        let first = left * header.part.0 as usize;
+        let first = left * header.part.width as usize;
         if header.is_interleaved() {
             let (bytes, stride) = (header.placed_bytes(), header.channels.stride());
             pick(&mut target[first * bytes..], &unpacked(samples, header), header.channel, stride, bytes);
@@ -410,10 +411,10 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
 /// Puts the samples of a plane that pixels share into the rows of the picture.
 fn place_shared(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
     let (across, down) = header.shared(plane);
-    let (stride, first) = (header.part.0.div_ceil(across) as usize, left * header.part.0 as usize);
+    let (stride, first) = (header.part.width.div_ceil(across) as usize, left * header.part.width as usize);
     for (y, row) in rows.chunks_exact_mut(header.row_bytes(header.layout.width)).enumerate() {
         let samples = &samples[y / down as usize * stride..][..stride];
-        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.0 as usize);
+        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.width as usize);
         for (x, pixel) in pixels.enumerate() {
             pixel[plane] = samples[x / across as usize];
         }
@@ -425,10 +426,10 @@ fn place_shared(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, 
 /// A unit is the brightness of each pixel, and then the two differences.
 fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     let (across, down) = (header.subsampling.0 as usize, header.subsampling.1 as usize);
-    let (first, unit) = (left * header.part.0 as usize, across * down + 2);
+    let (first, unit) = (left * header.part.width as usize, across * down + 2);
     for (y, row) in rows.chunks_exact_mut(header.row_bytes(header.layout.width)).enumerate() {
         let units = &samples[y / down * header.units_bytes()..][..header.units_bytes()];
-        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.0 as usize);
+        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.width as usize);
         for (x, pixel) in pixels.enumerate() {
             let unit = &units[x / across * unit..][..unit];
             *pixel = [unit[y % down * across + x % across], unit[unit.len() - 2], unit[unit.len() - 1]];
@@ -441,7 +442,7 @@ fn unpacked<'r>(row: &'r [u8], header: &Header) -> Cow<'r, [u8]> {
     if !header.is_packed() {
         return row.into();
     }
-    let width = header.part.0 as usize * header.channels.stride();
+    let width = header.part.width as usize * header.channels.stride();
     let mut samples = vec![0; width * header.layout.depth.bytes()];
     let at = samples.len() - row.len();
     samples[at..].copy_from_slice(row);

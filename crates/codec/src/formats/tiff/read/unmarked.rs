@@ -5,7 +5,7 @@
 //! are its own divided by a whole number, each smaller than the one before. There are at least two,
 //! or all are in tiles: the pages of a document may have two sizes.
 
-use crate::formats::tiff::read::look::{Look, Role};
+use crate::formats::tiff::read::look::{Look, Page, Role};
 
 /// The most sizes of pictures with versions in a file.
 const MAX_SIZES: usize = 64;
@@ -22,10 +22,10 @@ fn is_version(page: &Look, of: &Look) -> bool {
 }
 
 /// Returns the numbers of the pages that are smaller versions of the page `first`.
-pub(crate) fn versions(pages: &[(u64, Look)], first: usize) -> Vec<usize> {
-    let (_, of) = pages[first];
+pub(crate) fn versions(pages: &[Page], first: usize) -> Vec<usize> {
+    let of = pages[first].look;
     let (mut larger, mut found) = (of.size, Vec::new());
-    for (number, (_, page)) in pages.iter().enumerate().skip(first + 1) {
+    for (number, Page { look: page, .. }) in pages.iter().enumerate().skip(first + 1) {
         match page.role {
             Role::Picture if is_version(page, &of) && page.size.0 < larger.0 => {
                 larger = page.size;
@@ -35,7 +35,7 @@ pub(crate) fn versions(pages: &[(u64, Look)], first: usize) -> Vec<usize> {
             Role::Smaller | Role::Mask => {}
         }
     }
-    let all_are_tiled = of.is_tiled && found.iter().all(|&number| pages[number].1.is_tiled);
+    let all_are_tiled = of.is_tiled && found.iter().all(|&number| pages[number].look.is_tiled);
     if found.len() > 1 || all_are_tiled { found } else { Vec::new() }
 }
 
@@ -43,10 +43,10 @@ pub(crate) fn versions(pages: &[(u64, Look)], first: usize) -> Vec<usize> {
 ///
 /// There are none if a picture with versions is followed by another page of their kind: all
 /// pictures then come before all versions, or in an order that is not known.
-pub(crate) fn find(pages: &mut [(u64, Look)]) -> bool {
+pub(crate) fn find(pages: &mut [Page]) -> bool {
     let (mut all, mut with_versions, mut at) = (Vec::new(), Vec::<Look>::new(), 0);
     while at < pages.len() {
-        let (_, page) = pages[at];
+        let page = pages[at].look;
         if page.role == Role::Picture {
             if with_versions.iter().any(|of| is_version(&page, of)) {
                 return false;
@@ -65,7 +65,7 @@ pub(crate) fn find(pages: &mut [(u64, Look)]) -> bool {
         }
         at += 1;
     }
-    all.iter().for_each(|&number| pages[number].1.role = Role::Smaller);
+    all.iter().for_each(|&number| pages[number].look.role = Role::Smaller);
     !all.is_empty()
 }
 
@@ -73,15 +73,15 @@ pub(crate) fn find(pages: &mut [(u64, Look)]) -> bool {
 mod tests {
     use super::*;
 
-    fn pages(sizes: &[(u64, u64)], is_tiled: bool) -> Vec<(u64, Look)> {
-        let look = |&size| (0, Look { role: Role::Picture, size, is_tiled, samples: [Some(3); 4] });
-        sizes.iter().map(look).collect()
+    fn pages(sizes: &[(u64, u64)], is_tiled: bool) -> Vec<Page> {
+        let look = |&size| Look { role: Role::Picture, size, is_tiled, samples: [Some(3); 4] };
+        sizes.iter().map(|size| Page { place: 0, look: look(size) }).collect()
     }
 
     fn pictures(sizes: &[(u64, u64)], is_tiled: bool) -> Vec<usize> {
         let mut pages = pages(sizes, is_tiled);
         find(&mut pages);
-        (0..pages.len()).filter(|&number| pages[number].1.role == Role::Picture).collect()
+        (0..pages.len()).filter(|&number| pages[number].look.role == Role::Picture).collect()
     }
 
     #[test]

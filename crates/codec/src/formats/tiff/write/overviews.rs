@@ -72,11 +72,11 @@ struct Piece {
 
 impl Maker {
     fn new(pyramid: &Pyramid, raster: &Raster, pixels: Pixels) -> Self {
-        let mut larger = (raster.width, raster.height);
+        let mut larger = raster.size();
         let stages = pyramid.by_size().into_iter().map(|number| {
             let overview = &pyramid.overviews[number];
             let boxes = Boxes::new(pixels, overview.cut(larger), 0);
-            larger = (overview.width, overview.height);
+            larger = overview.size();
             let (raster, compression) = (overview.raster(raster), overview.compression);
             Stage { number, raster, compression, boxes, made: 0, waiting: Vec::new() }
         });
@@ -273,7 +273,7 @@ fn band(
 ) -> Result<Band, CodecError> {
     let rows = samples.raster().height;
     let largest = pyramid.by_size().first().map(|&number| &pyramid.overviews[number]);
-    let cut = largest.map(|largest| largest.cut((raster.width, raster.height)));
+    let cut = largest.map(|largest| largest.cut(raster.size()));
     let begins = cut.and_then(|cut| Some((cut, cut[1].beginning_at(first)?)));
     let mut boxes = begins
         .filter(|(cut, _)| cut[1].ends_before(first + rows))

@@ -12,6 +12,7 @@ use crate::formats::tiff::pyramid::{Overview, Pyramid};
 use crate::formats::tiff::strips::{Raster, Shape, Strips};
 use crate::formats::tiff::tags;
 use crate::metadata::ifd::{Directory, Value};
+use crate::samples::size::Size;
 
 /// Copies so many bytes from an offset of one file to one of another: from, to and length.
 pub(crate) type Copy<'c> = dyn FnMut(u64, u64, u64) -> io::Result<()> + 'c;
@@ -94,7 +95,7 @@ impl Written {
     }
 
     fn mask(&self, mask: &Mask, strips: Strips) -> Self {
-        let (width, height) = mask.size();
+        let Size { width, height } = mask.size();
         let shape = mask.is_tiled().then_some(Shape::Tiles { width: 16, height: 16 });
         Self {
             raster: Raster { width, height, shape, ..self.raster },
@@ -298,7 +299,7 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     directory.set(tags::COMPRESSION, Value::shorts(&[compression.number()]));
     directory.set(tags::PHOTOMETRIC, Value::shorts(&[colour]));
     directory.set(tags::SAMPLES_PER_PIXEL, Value::shorts(&[channels as u16]));
-    if let Some((width, height)) = raster.tile() {
+    if let Some(Size { width, height }) = raster.tile() {
         directory.set(tags::TILE_WIDTH, Value::longs(&[width.into()]));
         directory.set(tags::TILE_LENGTH, Value::longs(&[height.into()]));
     } else {

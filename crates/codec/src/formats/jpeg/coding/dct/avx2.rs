@@ -4,16 +4,18 @@
 //! `jidctint-avx2.asm`, but with a block in each half of the vectors.
 #![allow(unsafe_code)]
 
-use super::{Block, Excess, Masked, Quantizer, forward_portable, inverse_portable, requantized_portable};
+use super::{
+    Block, Excess, Levels, Masked, Quantizer, forward_portable, inverse_portable, requantized_portable,
+};
 use crate::formats::jpeg::libjpeg::QuantTable;
 
-/// Returns the samples of two blocks, row by row, from their DC and AC coefficients.
+/// Returns the samples of two blocks, row by row.
 ///
-/// Each block has a zero in place of its DC coefficient. `divisors` are in zigzag order. If
+/// `divisors` are in zigzag order. If
 /// `excess` is found, the samples are arbitrary.
 #[inline(always)]
 pub(in crate::formats::jpeg::coding) fn inverse(
-    blocks: [(i16, &Block); 2],
+    blocks: [Levels<'_>; 2],
     divisors: &QuantTable,
     excess: &mut Excess,
 ) -> [[[u8; 8]; 8]; 2] {
@@ -66,7 +68,7 @@ mod x86 {
         CONSTANT_BITS, F_0_298, F_0_390, F_0_541, F_0_765, F_0_899, F_1_175, F_1_501, F_1_847, F_1_961,
         F_2_053, F_2_562, F_3_072, PASS_BITS, ROOM_BITS, USUAL_BITS,
     };
-    use super::{Block, Excess, Masked, QuantTable, Quantizer};
+    use super::{Block, Excess, Levels, Masked, QuantTable, Quantizer};
     use crate::formats::jpeg::coding::ZIGZAG;
 
     /// The rows of two blocks in parallel, of 8 values of 16 bits each; or their columns.
@@ -81,11 +83,11 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(super) fn inverse(
-        blocks: [(i16, &Block); 2],
+        blocks: [Levels<'_>; 2],
         divisors: &QuantTable,
         excess: &mut Excess,
     ) -> [[[u8; 8]; 8]; 2] {
-        let [(first, more), (second, more_in_second)] = blocks.map(|(dc, block)| {
+        let [(first, more), (second, more_in_second)] = blocks.map(|Levels { dc, ac: block }| {
             let mut values: Quarters = bytemuck::cast(*block);
             values[0] = _mm256_insert_epi16::<0>(values[0], dc);
             dequantized::<{ ROOM_BITS as i32 }>(values, divisors)
