@@ -194,7 +194,9 @@ pub(crate) fn pages_of(path: &Path) -> Vec<Vec<u16>> {
     let page = |index| {
         let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
         let page = pages.page(index);
-        decoded(codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap())
+        decoded(
+            codec::pages::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap(),
+        )
     };
     (0..pages.len()).map(page).collect()
 }

@@ -14,7 +14,7 @@ use super::machine::Machine;
 use crate::device::task::{Answer, Offload, OffloadTask};
 use crate::slot::schedule::Attempts;
 use crate::slot::{Kind, Slot};
-use codec::{BlockCoder, CodedStreams, Codestream, CodestreamDecoder, StreamCoder, Streams};
+use codec::coders::{BlockCoder, CodedStreams, Codestream, CodestreamDecoder, StreamCoder, Streams};
 
 /// The number of devices that may fail on a codestream which the CPU cannot decode.
 const TRIES: usize = 3;

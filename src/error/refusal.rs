@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::fs::input::Outside;
 use crate::fs::paths::Shown;
 use crate::picture::reference::Unlike;
-use codec::NoVolumes;
+use codec::volumes::NoVolumes;
 
 /// Why a picture was not attempted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

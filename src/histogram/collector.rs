@@ -17,7 +17,7 @@ use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::run::pipeline::{Outlet, Taken};
 use crate::source::Job;
 use crate::source::stop::Stop;
-use codec::Help;
+use codec::coders::Help;
 use equalize::count;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::picture::kind::Kind;
-use codec::Pages;
+use codec::pages::Pages;
 use equalize::clahe::{Clippings, Rolling, RowCounts, RowTables};
 use equalize::{Layout, Levels, Operation, Pixel};
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::picture::band_tiles::{self, Bands};
 use crate::picture::kind::Kind;
-use codec::{Pages, Volumes};
+use codec::pages::Pages;
+use codec::volumes::Volumes;
 use equalize::clahe::{BoxTables, Extent, Part, Volume};
 use equalize::{Layout, Levels, Operation, Pixel};
 

@@ -303,7 +303,8 @@ fn count_pages(
         pages.sample_channel(0).map(|channel| (channel, sums.clone())).into_iter().collect();
     for index in 1..pages.len() {
         let (mut file, place) = (roots.open_named(path)?, pages.page(index));
-        let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
+        let page =
+            codec::pages::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
         let (other, of_other, counts) = count_page(page, memory, &mut scratch)?;
         if (other.pixel, other.depth, of_other) != (layout.pixel, layout.depth, levels) {
             return Err(Why::PagesDiffer);

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use codec::{ImageStore, waiting_for_file};
+use codec::multiscales::ImageStore;
+use codec::waiting_for_file;
 use store::{Bucket, Entry, Expected, Labels, Listed, Object, Url};
 
 use super::record::Digest;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codec::{ImageStore, multiscales};
+use codec::multiscales;
+use codec::multiscales::ImageStore;
 use store::{Bucket, Entry, Found, Url, Version};
 
 use super::{PublishError, Published, Upload};

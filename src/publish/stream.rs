@@ -7,7 +7,7 @@ use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use codec::Medium;
+use codec::multiscales::Medium;
 
 use super::{ImageUpload, PublishError, Published, Sealed, Unpublished, Upload};
 

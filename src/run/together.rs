@@ -26,7 +26,7 @@ use crate::run::volumes;
 use crate::slot::ParkedId;
 use crate::source::stop::Stop;
 use crate::source::{self, Job, Plan, Skip, Skipped};
-use codec::Slice;
+use codec::volumes::Slice;
 use equalize::{Layout, Levels};
 
 /// Lists the pictures to process. As a group is counted whole, pictures that are already done are
@@ -75,7 +75,9 @@ fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let of_series = jobs.filter(|(_, job)| is_of_series(job));
     for (place, job) in of_series.take_while(|_| !stop.asked()) {
         let file = input::open(&job.input).ok();
-        let Some(slice) = file.and_then(|mut file| codec::slice_of(&mut file, &settings.limits).ok()?) else {
+        let Some(slice) =
+            file.and_then(|mut file| codec::volumes::slice_of(&mut file, &settings.limits).ok()?)
+        else {
             continue;
         };
         let series: Arc<OsStr> = OsStr::new(slice.series.as_str()).into();

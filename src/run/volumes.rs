@@ -15,7 +15,8 @@ use crate::fs::paths::Shown;
 use crate::picture::boxes::{CountedBoxes, FileSlice, FileVolume, VolumeName};
 use crate::source::stop::Stop;
 use crate::source::{Job, Plan};
-use codec::{CodecError, Format, Gaps, OrderedBy, Slice};
+use codec::volumes::{Gaps, OrderedBy, Slice};
+use codec::{CodecError, Format};
 
 /// A file that is a slice, with its stated position.
 struct Member {
@@ -68,7 +69,7 @@ fn makes_volumes(job: &Job) -> bool {
 /// # Errors
 /// If the file cannot be read, which leaves open what it is.
 fn of_volume(job: &Job, settings: &Settings) -> Result<(Option<VolumeName>, Option<Slice>), CodecError> {
-    let slice = codec::slice_of(&mut input::open(&job.input)?, &settings.limits)?;
+    let slice = codec::volumes::slice_of(&mut input::open(&job.input)?, &settings.limits)?;
     if slice.is_none() && !job.must_be_a_picture() && !is_picture(&job.input) {
         return Ok((None, None));
     }

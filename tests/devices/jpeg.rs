@@ -1,6 +1,6 @@
 //! JPEGs that a GPU recodes by histeqd's own coder: always with the bytes of the CPU.
 
-use codec::CompressedJpeg;
+use codec::coders::CompressedJpeg;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
 use lanes::{Order, Recoded, Recoding, Unit, open};
 use rustix::process::Signal;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use codec::CompressedJpeg;
+use codec::coders::CompressedJpeg;
 use histeqd::device::worker::Faults;
 use lanes::{EngineError, LaneError};
 use rustix::process::{Signal, getpid, kill_process};

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use codec::{BlockCoder, CodecError, Codestream, CodestreamDecoder, Cores, decode_codestream};
+use codec::coders::{BlockCoder, Codestream, CodestreamDecoder, decode_codestream};
+use codec::{CodecError, Cores};
 
 use super::{LIMITS, TARGET, pixels};
 use crate::harness::project;

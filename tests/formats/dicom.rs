@@ -348,7 +348,7 @@ fn frames(path: &Path, change: impl Fn(&mut [u8], &Decoded)) -> Vec<(Decoded, Ve
         let mut file = std::fs::File::open(path).unwrap();
         let page = pages.page(index);
         let opened =
-            codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap();
+            codec::pages::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap();
         let mut slot = vec![0; opened.slot_bytes()];
         let decoded = opened.decode(&mut slot, Vec::new(), &Cores::none()).unwrap();
         slot.truncate(decoded.layout.bytes() as usize);

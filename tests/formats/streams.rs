@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::sync::Mutex;
 
-use codec::{CodecError, CodedStreams, Cores, Decoded, Help, StreamCoder, StreamWork, Streams, code_streams};
+use codec::coders::{CodedStreams, Help, StreamCoder, StreamWork, Streams, code_streams};
+use codec::{CodecError, Cores, Decoded};
 use equalize::{Depth, Layout, Pixel};
 
 use super::{LIMITS, TARGET, pixels};

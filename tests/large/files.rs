@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use codec::{Budget, Cores, Format, PageOutput, PngLevel, Target};
+use codec::pages::PageOutput;
+use codec::{Budget, Cores, Format, PngLevel, Target};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
@@ -368,7 +369,7 @@ fn written_of_bands(path: &Path, target: &Target, most: u64, shuffled: impl Fn(&
     for index in order {
         let (mut file, mut buffer) = open();
         let opened =
-            codec::open_page(&mut budget, &mut file, &mut buffer, &LIMITS, target, pages.page(index))
+            codec::pages::open_page(&mut budget, &mut file, &mut buffer, &LIMITS, target, pages.page(index))
                 .unwrap();
         let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
         let slot = bytemuck::cast_slice_mut(&mut slot);

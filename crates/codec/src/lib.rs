@@ -38,8 +38,9 @@
 //! Samples that are not levels (signed integers, integers of more than 16 bits, floats) become
 //! levels in the slot, and samples again in the output.
 //!
-//! A file may have several pages. [`Opened::take_pages`] returns where they are, [`open_page`]
-//! opens each, and a [`PageWriter`] writes them back into one file, in whatever order they come.
+//! A file may have several pages. [`Opened::take_pages`] returns where they are,
+//! [`pages::open_page`] opens each, and a [`pages::PageWriter`] writes them back into one file, in
+//! whatever order they come.
 //!
 //! The frames of an animation are one picture: they lie below each other in the slot.
 //!
@@ -65,27 +66,18 @@ mod picture;
 mod samples;
 mod target;
 
-pub use coding::codestream::{BlockCoder, Codestream, CodestreamDecoder};
-pub use coding::compressed::CompressedJpeg;
-pub use coding::streams::{CodedStreams, Help, StreamCoder, StreamWork, Streams, code_streams};
 pub use encode::{encode, write_encoded};
 pub use error::object::Object;
 pub use error::{CodecError, Limit, MemoryNeeds};
 pub use format::Format;
 pub use formats::foreign::{names_foreign, names_unwritten, refused_by_name};
-pub use formats::jpeg2000::decode_codestream;
 pub use formats::may_have_pages;
 pub use io::budget::{Budget, Unbounded};
 pub use io::cores::{Core, Cores};
-pub use io::image_store::{ImageStore, Medium, MediumRef};
 pub use io::input::{waited_for_files, waiting_for_file};
 pub use metadata::pam::pam_of_new_pixels;
 pub use metadata::{Georeference, Metadata, Resolution};
-pub use opened::pages::{PageRef, PageWriter, Pages};
-pub use opened::{Opened, has_several, open, open_image, open_page, open_within, slice_of};
-pub use parts::pages::PageOutput;
-pub use parts::slice::{Gaps, OrderedBy, Slice, SliceOrder};
-pub use parts::volumes::{NoVolumes, SliceOf, Volumes};
+pub use opened::{Opened, has_several, open, open_within};
 pub use picture::decoded::{Decoded, WorkspaceNeeds};
 pub use picture::guard::{panic_message, silence_contained_panics};
 pub use picture::preview::Preview;
@@ -106,9 +98,33 @@ pub mod baseline {
 
 /// The documents of OME-Zarr, and the kinds of folders and objects that they describe.
 pub mod multiscales {
+    pub use crate::io::image_store::{ImageStore, Medium, MediumRef};
     pub use crate::metadata::multiscales::{
         Axis, DOCUMENTS, GroupError, LONGEST, METADATA, Multiscales, groups_of_labels, image_document,
         is_collection_folder, is_image_folder, is_labels_folder, lists_labels, may_say_collection,
         says_image,
     };
+    pub use crate::opened::open_image;
+}
+
+/// Pages of a file, or bands of a picture: what they are, and how they are opened and written.
+pub mod pages {
+    pub use crate::opened::open_page;
+    pub use crate::opened::pages::{PageRef, PageWriter, Pages};
+    pub use crate::parts::pages::PageOutput;
+}
+
+/// Volumes: the order of their slices, and the pages of a file that are slices of them.
+pub mod volumes {
+    pub use crate::opened::slice_of;
+    pub use crate::parts::slice::{Gaps, OrderedBy, Slice, SliceOrder};
+    pub use crate::parts::volumes::{NoVolumes, SliceOf, Volumes};
+}
+
+/// Work that a device can do for a reader or writer: compressed streams, codestreams and JPEGs.
+pub mod coders {
+    pub use crate::coding::codestream::{BlockCoder, Codestream, CodestreamDecoder};
+    pub use crate::coding::compressed::CompressedJpeg;
+    pub use crate::coding::streams::{CodedStreams, Help, StreamCoder, StreamWork, Streams, code_streams};
+    pub use crate::formats::jpeg2000::decode_codestream;
 }

@@ -7,10 +7,9 @@ pub(crate) mod pages;
 use levels::{DecodedSamples, SlotLevels};
 pub use open::{has_several, open, open_image, open_page, open_within, slice_of};
 
-use super::{
-    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
-    MemoryNeeds, Range, Target, WorkspaceNeeds,
-};
+use crate::coding::codestream::{BlockCoder, CodestreamDecoder};
+use crate::coding::compressed::CompressedJpeg;
+use crate::coding::streams::Help;
 use crate::io::input;
 use crate::opened::pages::Pages;
 use crate::picture::animation;
@@ -20,6 +19,7 @@ use crate::picture::guard::guard;
 use crate::samples::levels::{Scale, are_looked_for};
 use crate::samples::mapped::{self, Purpose};
 use crate::samples::uncounted::{self, Mask};
+use crate::{CodecError, Decoded, Format, LevelCount, Limits, MemoryNeeds, Range, Target, WorkspaceNeeds};
 use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 

@@ -6,9 +6,10 @@ use std::error::Error;
 use std::sync::Barrier;
 use std::time::Instant;
 
+use codec::JpegQuality;
 use codec::Size;
 use codec::baseline::BaselinePicture;
-use codec::{CompressedJpeg, JpegQuality};
+use codec::coders::CompressedJpeg;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
 use histeqd_lanes::{Engine, Order, Recoded, Recoding, Unit, open};
 

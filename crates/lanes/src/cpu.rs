@@ -4,7 +4,7 @@ use crate::gpu_info::GpuInfo;
 use crate::lane::{
     CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding, StreamLane,
 };
-use codec::{Codestream, Streams, code_streams, decode_codestream};
+use codec::coders::{Codestream, Streams, code_streams, decode_codestream};
 use equalize::count::count_on;
 use equalize::{
     ByteOrder, ByteOrders, Executor, Layout, Operation, Scratch, Sequential, apply_on, equalize_on,

@@ -1,6 +1,6 @@
 //! Computation: an engine, opened once per process, and its lanes, one per thread.
 
-use codec::{Codestream, CompressedJpeg, Streams};
+use codec::coders::{Codestream, CompressedJpeg, Streams};
 use equalize::{ByteOrder, ByteOrders, Layout, Operation};
 
 use crate::gpu_info::GpuInfo;
@@ -207,8 +207,8 @@ pub trait JpegLane {
 pub trait CodestreamLane {
     /// Decodes the codestream at the start of a slot and replaces it with its samples.
     ///
-    /// It does so as [`codec::CodestreamDecoder::decode`] does, and returns once the samples can be
-    /// read. The slot has [`Codestream::slot_bytes`].
+    /// It does so as [`codec::coders::CodestreamDecoder::decode`] does, and returns once samples can
+    /// be read. The slot has [`Codestream::slot_bytes`].
     ///
     /// # Errors
     /// [`LaneError`]; the slot is then undefined.
@@ -219,7 +219,7 @@ pub trait CodestreamLane {
 pub trait StreamLane {
     /// Replaces the streams in a slot by their data, or data by streams.
     ///
-    /// It does so as [`codec::StreamCoder::code`] does, and returns once they can be read.
+    /// It does so as [`codec::coders::StreamCoder::code`] does, and returns once they can be read.
     ///
     /// # Errors
     /// [`LaneError`]; the slot is then undefined.

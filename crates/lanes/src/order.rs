@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use codec::CompressedJpeg;
+use codec::coders::CompressedJpeg;
 use equalize::clahe::Geometry;
 use equalize::{Layout, Levels, Method, Operation, count};
 

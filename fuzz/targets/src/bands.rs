@@ -2,7 +2,8 @@
 
 use std::io::Seek;
 
-use codec::{Budget, Cores, Format, PageRef, Target};
+use codec::pages::PageRef;
+use codec::{Budget, Cores, Format, Target};
 
 use super::reading::{LIMITS, file_of, read};
 
@@ -49,7 +50,7 @@ pub(crate) fn check(data: &[u8], target: &Target) {
 fn band(data: &[u8], target: &Target, page: PageRef<'_>) -> Option<Vec<u8>> {
     let (mut file, mut buffer) = (file_of(data), Vec::new());
     file.rewind().expect("a file can be rewound");
-    let opened = codec::open_page(&mut Cut, &mut file, &mut buffer, &LIMITS, target, page).ok()?;
+    let opened = codec::pages::open_page(&mut Cut, &mut file, &mut buffer, &LIMITS, target, page).ok()?;
     let mut slot = vec![0xff; opened.slot_bytes()];
     let decoded = opened.decode(&mut slot, vec![0; 0], &Cores::none()).ok()?;
     slot.truncate(decoded.layout.bytes() as usize);

@@ -3,7 +3,8 @@
 use std::io::Seek;
 use std::sync::Mutex;
 
-use codec::{BlockCoder, CodecError, Codestream, CodestreamDecoder, Cores, decode_codestream};
+use codec::coders::{BlockCoder, Codestream, CodestreamDecoder, decode_codestream};
+use codec::{CodecError, Cores};
 
 use super::reading::{LIMITS, PLAIN, file_of};
 

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::io::{Read, Seek};
 
 use codec::baseline::BaselinePicture;
-use codec::{CodecError, Cores, Decoded, Format, PageOutput, PageRef, Pages, Range, Target, Unbounded};
+use codec::pages::{PageOutput, PageRef, Pages};
+use codec::{CodecError, Cores, Decoded, Format, Range, Target, Unbounded};
 use equalize::colour::Gray;
 use equalize::{Depth, Layout};
 
@@ -173,7 +174,7 @@ fn read_page(
 ) -> Result<(Decoded, Option<u64>), CodecError> {
     let (mut file, mut buffer) = (file_of(data), Vec::new());
     file.rewind().expect("a file can be rewound");
-    let opened = codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, target, page)?;
+    let opened = codec::pages::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, target, page)?;
     slot.resize(opened.slot_bytes(), 0);
     let bytes = opened.stored_page_bytes();
     let workspace = vec![0; opened.workspace().bytes as usize];

@@ -2,7 +2,8 @@
 
 use std::io::Seek;
 
-use codec::{CodecError, CodedStreams, Cores, Format, Help, StreamCoder, Streams, code_streams};
+use codec::coders::{CodedStreams, Help, StreamCoder, Streams, code_streams};
+use codec::{CodecError, Cores, Format};
 
 use super::reading::{LIMITS, PLAIN, file_of};
 

@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::slot::Slot;
 use crate::slot::device_state::Offloaded;
-use codec::{Codestream, StreamWork, Streams};
+use codec::coders::{Codestream, StreamWork, Streams};
 
 /// A slot on its way through a device, which replaces the content by its result.
 ///

@@ -16,7 +16,8 @@ use crate::slot::rates::{Class, Way};
 use crate::slot::schedule::{Attempts, DeviceId};
 use crate::slot::{ParkedId, Slot};
 use crate::source::Job;
-use codec::{CompressedJpeg, Decoded};
+use codec::Decoded;
+use codec::coders::CompressedJpeg;
 use equalize::{Layout, Method, Operation};
 use lanes::{Front, Order};
 

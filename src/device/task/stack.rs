@@ -15,7 +15,9 @@ use crate::picture::remark::Remark;
 use crate::progress::CompletedParts;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
-use codec::{Gaps, LevelCount, PageWriter, Pages, Range, Target, Volumes};
+use codec::pages::{PageWriter, Pages};
+use codec::volumes::{Gaps, Volumes};
+use codec::{LevelCount, Range, Target};
 
 /// A page of a file that has several.
 #[derive(Clone)]

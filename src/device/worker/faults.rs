@@ -1,6 +1,6 @@
 //! Faults of workers, for tests.
 
-use codec::CompressedJpeg;
+use codec::coders::CompressedJpeg;
 use lanes::{EngineError, LaneError};
 
 /// The faults of a worker, by which tests show the fate of the pictures. The default is no fault.

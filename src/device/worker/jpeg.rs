@@ -11,7 +11,7 @@ use super::mapped::Mapped;
 use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
 use crate::slot::SlotId;
-use codec::CompressedJpeg;
+use codec::coders::CompressedJpeg;
 use equalize::ByteOrders;
 use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recoding};
 

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::device::task::Offload;
 use crate::slot::SlotId;
-use codec::CompressedJpeg;
+use codec::coders::CompressedJpeg;
 use equalize::{ByteOrders, Layout};
 use lanes::{GpuInfo, Order};
 

@@ -6,7 +6,8 @@ use crate::config::Together;
 use crate::error::Refusal;
 use crate::picture::boxes::{Divided, FileSlice};
 use crate::source::Job;
-use codec::{Opened, Pages};
+use codec::Opened;
+use codec::pages::Pages;
 use equalize::{Method, Operation};
 use lanes::Order;
 

@@ -29,9 +29,10 @@ use crate::slot::schedule::{Attempts, Request};
 use crate::slot::{Held, ParkedId, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{
-    self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Medium, Opened, PageRef, Pages, Target,
-};
+use codec::coders::{CompressedJpeg, Help};
+use codec::multiscales::Medium;
+use codec::pages::{PageRef, Pages};
+use codec::{self, Budget, CodecError, Decoded, Limits, Opened, Target};
 use equalize::Layout;
 use lanes::Order;
 use needs::EmptySlots;
@@ -110,8 +111,8 @@ fn open_picture<'a>(
     page: Option<PageRef<'_>>,
 ) -> Result<Opened<'a>, CodecError> {
     match (medium, page) {
-        (Medium::Image(store), page) => codec::open_image(held, store, limits, target, page),
-        (Medium::File(file), Some(page)) => codec::open_page(held, file, buffer, limits, target, page),
+        (Medium::Image(store), page) => codec::multiscales::open_image(held, store, limits, target, page),
+        (Medium::File(file), Some(page)) => codec::pages::open_page(held, file, buffer, limits, target, page),
         (Medium::File(file), None) => codec::open_within(held, file, buffer, limits, target),
     }
 }

@@ -9,7 +9,8 @@ use crate::error::PictureError;
 use crate::fs::input;
 use crate::picture::mask::{MaskError, Masks};
 use crate::slot::Held;
-use codec::{CodecError, Cores, Limits, Mask, Opened, PageRef, Pages, PngLevel, Size, Target};
+use codec::pages::{PageRef, Pages};
+use codec::{CodecError, Cores, Limits, Mask, Opened, PngLevel, Size, Target};
 
 /// Masks are decoded as gray.
 const GRAY: Target = Target { png_level: PngLevel::Fast, gray: Some(Gray::Luma), ..Target::AS_STORED };
@@ -142,7 +143,8 @@ impl Reading<'_> {
     /// Reads a page or band.
     fn page(&mut self, pages: &Pages, index: usize, limits: &Limits) -> Result<Mask, PictureError> {
         let (mut file, mut buffer) = (self.open()?, Vec::new());
-        let opened = codec::open_page(self.held, &mut file, &mut buffer, limits, &GRAY, pages.page(index));
+        let opened =
+            codec::pages::open_page(self.held, &mut file, &mut buffer, limits, &GRAY, pages.page(index));
         let opened = opened.map_err(|error| self.of_codec(error))?;
         self.decode(opened)
     }

@@ -24,7 +24,8 @@ use crate::run::together::is_alone;
 use crate::selection::{is_first_page, page_output};
 use crate::source::sidecars::Copies;
 use crate::source::{Job, Skipped};
-use codec::{self, CodecError, Help};
+use codec::coders::Help;
+use codec::{self, CodecError};
 
 /// The destination of the pictures that the devices have finished, shared by all encode threads.
 pub trait Outlet: Sync {

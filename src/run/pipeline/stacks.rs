@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::device::task::{Page, Picture, Processed, Stack, StackId};
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
-use codec::{Help, Medium, PageOutput};
+use codec::coders::Help;
+use codec::multiscales::Medium;
+use codec::pages::PageOutput;
 
 /// The result of an outlet for a picture or page.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ mod jpegs;
 
 use std::time::Duration;
 
-use codec::{BlockCoder, Format};
+use codec::Format;
+use codec::coders::BlockCoder;
 use equalize::{Depth, Layout, Method};
 pub use jpegs::Jpegs;
 

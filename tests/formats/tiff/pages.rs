@@ -136,7 +136,7 @@ fn a_palette_for_display_is_one_on_every_page_of_imagejs_file_and_of_channels() 
         from.rewind().unwrap();
         let page = pages.page(1);
         let second =
-            codec::open_page(&mut Unbounded, &mut from, &mut buffer, &LIMITS, &TARGET, page).unwrap();
+            codec::pages::open_page(&mut Unbounded, &mut from, &mut buffer, &LIMITS, &TARGET, page).unwrap();
         assert_eq!(second.layout().pixel, pixel);
         let mut slot = vec![0; second.slot_bytes()];
         second.decode(&mut slot, &mut [], &Cores::none()).unwrap();

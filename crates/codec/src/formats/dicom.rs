@@ -16,6 +16,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use crate::coding::codestream::BlockCoder;
 use crate::formats::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
 use crate::formats::foreign::SPLIT_DICOM;
 use crate::io::budget::Budget;
@@ -30,7 +31,7 @@ use crate::samples::eight::to_eight_bits;
 use crate::samples::mapped::{self, NoData, Purpose, Rows};
 use crate::samples::pixels_of;
 use crate::target::range::Range;
-use crate::{BlockCoder, CodecError, Format, Limits, Metadata, Object, Resolution, Target, picture};
+use crate::{CodecError, Format, Limits, Metadata, Object, Resolution, Target, picture};
 use equalize::{Depth, Layout};
 
 mod data;

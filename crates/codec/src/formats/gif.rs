@@ -1,10 +1,13 @@
 //! GIF, by the `gif` crate. Frames become RGB, or RGBA if any pixel is ever transparent.
 
-use std::io::{Cursor, Read};
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
 use std::num::NonZeroU64;
 
 use ::gif::{DecodeOptions, Decoder, DecodingError, DisposalMethod, Frame, MemoryLimit, Repeat};
 
+use crate::io::budget::SMALL_CHANGE;
+use crate::io::output::FileAt;
 use crate::io::reader::resize;
 use crate::metadata::{Metadata, MetadataBytes};
 use crate::picture::animation::{self, Animation, Canvas, Delay, Disposal, FRAMES, Place, mixed};
@@ -53,6 +56,14 @@ pub(crate) struct Source<'a> {
     largest: u64,
 }
 
+/// Passes on the source of an animation by all of its frames, of which only the head is in memory.
+pub(super) fn survey(file: &File, head: &[u8], _: u64, take: &mut dyn FnMut(Box<dyn Decode + '_>)) {
+    let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
+    if let Ok(source) = Source::survey(all, head) {
+        take(Box::new(source));
+    }
+}
+
 impl<'a> Source<'a> {
     /// Reads the structure of all frames; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
@@ -63,7 +74,7 @@ impl<'a> Source<'a> {
     /// Reads the structure of all frames from a file that need not be in memory.
     ///
     /// `bytes` is the part in memory: for decoding, the whole file.
-    pub(crate) fn survey(file: impl Read, bytes: &'a [u8]) -> Result<Self, CodecError> {
+    fn survey(file: impl Read, bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut options = DecodeOptions::new();
         options.skip_frame_decoding(true);
         let mut decoder = read_info(options, file)?;

@@ -18,14 +18,13 @@
 use std::ops::Range;
 
 use super::foreign::TO_RGB;
+use crate::coding::compressed::CompressedJpeg;
 use crate::metadata::{Resolution, icc_fits};
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::Mapped;
 use crate::samples::shrink::SmallPlane;
-use crate::{
-    BytesBehind, CodecError, CompressedJpeg, Format, JpegQuality, Remark, Target, WorkspaceNeeds, picture,
-};
+use crate::{BytesBehind, CodecError, Format, JpegQuality, Remark, Target, WorkspaceNeeds, picture};
 use equalize::colour::Gray;
 use equalize::{Depth, Layout, Pixel};
 

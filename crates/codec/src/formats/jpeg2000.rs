@@ -21,8 +21,9 @@ use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 pub(crate) use file::open;
 use memory::decoder_bytes;
 
+use crate::CodecError;
+use crate::coding::codestream::{BlockCoder, Codestream, CodestreamDecoder};
 use crate::samples::size::Size;
-use crate::{BlockCoder, CodecError, Codestream, CodestreamDecoder};
 
 /// The first bytes of a codestream: its mark, and that of the segment with its size.
 const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";

@@ -36,8 +36,9 @@ mod unfilter;
 mod zlib;
 
 pub(crate) use bands::{Writer, least_rows, open, waiting_bytes};
+pub(crate) use chunks::ended;
+use chunks::without_data;
 use chunks::{Chunks, Kept};
-pub(crate) use chunks::{ended, without_data};
 use frames::Frames;
 use metadata::Parts;
 
@@ -71,6 +72,15 @@ pub(crate) struct Source<'a> {
     chunks: Chunks<'a>,
     metadata: Parts<'a>,
     frames: Option<Frames>,
+}
+
+/// Passes on the source of an animation without the data of its frames.
+pub(super) fn survey(file: &File, _: &[u8], length: u64, take: &mut dyn FnMut(Box<dyn Decode + '_>)) {
+    if let Ok(Some(all)) = without_data(file, length)
+        && let Ok(source) = Source::open(&all)
+    {
+        take(Box::new(source));
+    }
 }
 
 impl<'a> Source<'a> {

@@ -24,9 +24,10 @@ use crate::parts::opening::{Found, Opening};
 use crate::parts::pages::PageSink;
 #[cfg(not(feature = "zarr"))]
 use crate::parts::pages::Place;
+use crate::parts::slice::Slice;
 use crate::picture::decode::Decode;
 use crate::picture::remark::QuantizationError;
-use crate::{CodecError, Decoded, Format, Limits, Slice, Target};
+use crate::{CodecError, Decoded, Format, Limits, Target};
 use equalize::{ByteOrder, Depth, Layout, Pixel};
 
 /// The facts of a format.
@@ -90,6 +91,14 @@ struct Row {
     open_whole: OpenWhole,
     /// Returns a file with this head and no more of its pixels, if it shows the layout.
     ended: fn(&[u8]) -> Option<Vec<u8>>,
+    /// Passes on the source of an animation, without the data of its frames, if it can be opened.
+    survey: Survey,
+    /// How often coders take the bytes of a file: once, and again if a device may decode it too.
+    file_copies: u64,
+    /// The contents of a file that no page can have alone, and the remedy.
+    only_of_all_pages: Option<[&'static str; 2]>,
+    /// Whether an image is a folder, whose parts are of no other format.
+    is_folder: bool,
     /// Returns the place of a picture in a series, as a slice.
     slice_of: ReadSlice,
     /// Returns the writer that makes pictures of bands.
@@ -101,6 +110,8 @@ struct Row {
 type ReduceColours = fn(&Decoded, &mut [u8]) -> Option<QuantizationError>;
 
 type ReadSlice = fn(&mut File, &mut Vec<u8>, &Limits) -> Result<Option<Slice>, CodecError>;
+
+type Survey = fn(&File, head: &[u8], length: u64, &mut dyn FnMut(Box<dyn Decode + '_>));
 
 type OpenWhole = for<'a> fn(&'a mut [u8], &Limits, &Target) -> Result<Box<dyn Decode + 'a>, CodecError>;
 
@@ -154,6 +165,10 @@ const PLAIN: Row = Row {
     open: |opening| Ok(Found::Whole(opening)),
     open_whole: in_parts,
     ended: |_| None,
+    survey: |_, _, _, _| {},
+    file_copies: 0,
+    only_of_all_pages: None,
+    is_folder: false,
     slice_of: |_, _, _| Ok(None),
     sink_of_bands: no_bands,
     encode: never,
@@ -200,6 +215,7 @@ static PNG: Row = Row {
     ended: png::ended,
     sink_of_bands: |rows| Box::new(png::Writer::new(rows)),
     encode: |decoded, slot, to| png::encode(decoded, slot, to.target.png_level, to.help.cores, to.out),
+    survey: png::survey,
     ..PLAIN
 };
 
@@ -223,6 +239,7 @@ static JPEG: Row = Row {
     encode: |decoded, slot, to| {
         jpeg::encode(decoded, slot, to.target.jpeg_quality, to.scratch, to.help.cores, to.out)
     },
+    file_copies: 2,
     ..PLAIN
 };
 
@@ -319,6 +336,7 @@ static GIF: Row = Row {
     encoder_bytes: |layout, _| gif::encoder_bytes(layout),
     open_whole: |bytes, _, _| Ok(Box::new(gif::Source::open(bytes)?)),
     encode: |decoded, slot, to| gif::encode(decoded, slot, to.out),
+    survey: gif::survey,
     ..PLAIN
 };
 
@@ -377,6 +395,10 @@ static DICOM: Row = Row {
     slice_of: |_, _, _| Err(left_out(Format::Dicom, "dicom")),
     #[cfg(feature = "dicom")]
     encode: |decoded, slot, to| dicom::encode(decoded, slot, to.target, to.help.cores, to.out),
+    only_of_all_pages: Some([
+        "a single frame with the description of all frames",
+        "use --format png, jpeg or tiff",
+    ]),
     ..PLAIN
 };
 
@@ -390,6 +412,7 @@ static ZARR: Row = Row {
     has_pages: true,
     has_deep_samples: true,
     restores: |_| true,
+    is_folder: true,
     ..PLAIN
 };
 
@@ -422,7 +445,7 @@ pub(crate) fn open_folder(
 
 /// Takes the place of an encoder that is never called, after [`Format::check`].
 ///
-/// A format is never written, or its pages are, by a [`PageWriter`](crate::PageWriter).
+/// A format is never written, or its pages are, by a writer of pages.
 fn never(_: &Decoded, _: &mut [u8], _: Encoding<'_>) -> Result<u64, CodecError> {
     unreachable!("pictures are not written in the format")
 }
@@ -448,6 +471,9 @@ const _: () = {
 };
 
 impl Format {
+    /// The format of images that are folders.
+    pub(crate) const OF_FOLDERS: Self = Self::Zarr;
+
     /// Every format of files.
     pub const ALL: [Self; 10] = [
         Self::Png,
@@ -551,6 +577,34 @@ impl Format {
     /// Returns whether files in the format state their highest level.
     pub(crate) const fn states_top(self) -> bool {
         row(self).states_top
+    }
+
+    /// Returns how often coders take the bytes of a file.
+    pub(crate) const fn file_copies(self) -> u64 {
+        row(self).file_copies
+    }
+
+    /// Returns the contents of a file that no page can have alone, and the remedy.
+    pub(crate) const fn only_of_all_pages(self) -> Option<[&'static str; 2]> {
+        row(self).only_of_all_pages
+    }
+
+    /// Returns whether an image is a folder, whose parts are of no other format.
+    pub(crate) const fn is_folder(self) -> bool {
+        row(self).is_folder
+    }
+
+    /// Passes on the source of an animation, without the data of its frames, if it can be opened.
+    ///
+    /// The file has this head and length.
+    pub(crate) fn survey(
+        self,
+        file: &File,
+        head: &[u8],
+        length: u64,
+        take: &mut dyn FnMut(Box<dyn Decode + '_>),
+    ) {
+        (row(self).survey)(file, head, length, take);
     }
 
     /// Returns the byte order of 16-bit samples that encoding costs least in.

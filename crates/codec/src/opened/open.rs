@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use limits::with_all_limits;
 
-use super::super::{CodecError, Format, Limits, Slice, Target};
 use super::Opened;
 use crate::formats::{foreign, open_folder};
 use crate::io::budget::{Budget, Unbounded};
@@ -15,7 +14,9 @@ use crate::io::image_store::{ImageStore, MediumRef};
 use crate::io::input;
 use crate::opened::pages::{PageRef, Pages};
 use crate::parts::opening::{Found, Header, Opening};
+use crate::parts::slice::Slice;
 use crate::picture::guard::guard;
+use crate::{CodecError, Format, Limits, Target};
 use equalize::colour::Gray;
 
 /// Opens a picture as [`open_within`] does, without a budget.
@@ -121,11 +122,11 @@ fn open_tree(
 ) -> Result<Opened<'static>, CodecError> {
     let place = page.map(|page| page.place());
     let header = guard(
-        Format::Zarr,
-        |reason| CodecError::malformed(Format::Zarr, reason),
+        Format::OF_FOLDERS,
+        |reason| CodecError::malformed(Format::OF_FOLDERS, reason),
         || open_folder(medium, limits, budget, target, place),
     )?;
-    header.accepted(Format::Zarr, 0, limits, target, page.map(|page| page.pages))
+    header.accepted(Format::OF_FOLDERS, 0, limits, target, page.map(|page| page.pages))
 }
 
 fn open_one<'a>(

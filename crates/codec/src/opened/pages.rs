@@ -34,11 +34,10 @@ impl Pages {
         splits: bool,
     ) -> Result<Self, CodecError> {
         let pages = Self { source, output };
-        if splits && output == Format::Dicom {
-            let what = "a single frame with the description of all frames";
-            return Err(CodecError::cannot_represent(output, what, "use --format png, jpeg or tiff"));
+        if let Some([what, remedy]) = output.only_of_all_pages().filter(|_| splits) {
+            return Err(CodecError::cannot_represent(output, what, remedy));
         }
-        if format == Format::Zarr && (splits || output != Format::Zarr) {
+        if format.is_folder() && (splits || !output.is_folder()) {
             let what = "an image of several resolutions that is a folder";
             return Err(CodecError::cannot_represent(output, what, "leave --format and --frames out for it"));
         }
@@ -153,7 +152,7 @@ impl Pages {
         self.source.channel(index)
     }
 
-    /// Returns the page `index`, from 0, for [`open_page`](crate::open_page).
+    /// Returns the page `index`, from 0, for [`open_page`](crate::opened::open_page).
     pub fn page(&self, index: usize) -> PageRef<'_> {
         PageRef { pages: self, index }
     }

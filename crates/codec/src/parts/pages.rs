@@ -97,7 +97,7 @@ pub struct PageOutput<'o> {
     /// Idle cores, and a device for streams.
     pub help: Help<'o>,
     /// The output, which this writer alone writes to: a file, empty at first, or an image that is
-    /// empty or holds pages that were [kept](crate::PageWriter::kept).
+    /// empty or holds pages that were [kept](crate::opened::pages::PageWriter::kept).
     pub out: MediumRef<'o>,
     /// A file for pages until those before them are written, empty at first.
     pub spill: &'o File,

@@ -3,15 +3,16 @@
 
 use std::fmt::Debug;
 
+use crate::coding::codestream::{BlockCoder, CodestreamDecoder};
+use crate::coding::compressed::CompressedJpeg;
+use crate::coding::streams::StreamCoder;
 use crate::io::cores::Cores;
 use crate::metadata::MetadataBytes;
 use crate::picture::decoded::Payload;
 use crate::samples::mapped::{self, Purpose};
 use crate::samples::size::Size;
 use crate::samples::stated::Stated;
-use crate::{
-    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Format, StreamCoder, Target, WorkspaceNeeds,
-};
+use crate::{CodecError, Format, Target, WorkspaceNeeds};
 use equalize::colour::Gray;
 use equalize::{ByteOrder, Layout, Pixel};
 

@@ -8,7 +8,7 @@ use super::engine::GpuEngine;
 use super::equalizer::grow;
 use super::nvjpeg2000::{Decoder, NvJpeg2000};
 use crate::lane::{CodestreamLane, EngineError, LaneError};
-use codec::Codestream;
+use codec::coders::Codestream;
 
 /// Divisor of a lane's share of device memory that gives the share of one of many decoders.
 const SHARE_OF_DECODER: u64 = 4;

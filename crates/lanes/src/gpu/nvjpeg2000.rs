@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 
 use super::driver::{Address, Stream};
 use super::library::{CallError, Handle, Owned, Status};
-use codec::Codestream;
+use codec::coders::Codestream;
 use library::{ComponentInfo, Functions, Image, ImageInfo, load};
 
 const INTERLEAVED: c_int = 1;

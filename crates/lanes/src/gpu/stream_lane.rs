@@ -8,7 +8,7 @@ use super::engine::GpuEngine;
 use super::equalizer::grow;
 use super::nvcomp::{Batch, NvComp};
 use crate::lane::{EngineError, LaneError, StreamLane};
-use codec::{StreamWork, Streams};
+use codec::coders::{StreamWork, Streams};
 
 /// Divisor of a lane's share of device memory that gives the share of one of many coders.
 const SHARE_OF_CODER: u64 = 4;

@@ -45,7 +45,7 @@ fn of_all_frames(set: &DataSet) -> Option<Found<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::MediumRef;
+    use crate::io::image_store::MediumRef;
     use crate::parts::pages::{PageOutput, PageSink};
     use std::fs;
 

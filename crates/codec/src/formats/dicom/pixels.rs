@@ -8,13 +8,14 @@ use super::description::{Description, Photometric};
 use super::fragments::Fragments;
 use super::transfer::Compression;
 use super::{malformed, rle, truncated_pixels};
+use crate::CodecError;
+use crate::coding::codestream::CodestreamDecoder;
 use crate::formats::jpeg::{self, Embedded};
 use crate::formats::jpeg2000;
 use crate::io::reader::resize;
 use crate::samples::mapped::{BAND, Rows};
 use crate::samples::size::Size;
 use crate::samples::swap_bytes;
-use crate::{CodecError, CodestreamDecoder};
 
 /// A frame that can be read row by row.
 pub(super) struct Frame<'f> {

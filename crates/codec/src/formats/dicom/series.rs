@@ -10,7 +10,8 @@ use super::{encoding, meta, start, tags};
 use crate::io::budget::Budget;
 use crate::io::reader::Reader;
 use crate::parts::slice::Plane;
-use crate::{CodecError, Limits, Object, Slice};
+use crate::parts::slice::Slice;
+use crate::{CodecError, Limits, Object};
 
 /// Returns the place of a file in a series, as a slice.
 pub(crate) fn slice_of(

@@ -12,7 +12,8 @@ use super::markers::{
     segment, write_segment,
 };
 use super::{Native, encode_malformed};
-use crate::{CodecError, CompressedJpeg, JpegQuality};
+use crate::coding::compressed::CompressedJpeg;
+use crate::{CodecError, JpegQuality};
 use equalize::{Depth, Layout, Pixel};
 
 /// The 8-bit quantization tables by their numbers.

@@ -9,13 +9,14 @@ use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 use super::boxes::boxes;
 use super::georeference;
 use super::{SETTINGS, SizSegment, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
+use crate::coding::codestream::{BlockCoder, CodestreamDecoder};
 use crate::metadata::{Georeference, Metadata, MetadataBytes};
 use crate::picture::Other;
 use crate::picture::decode::{Decode, Facts, Needs, Room, Wanted};
 use crate::picture::decoded::Payload;
 use crate::samples::rescale;
 use crate::samples::stated::Stated;
-use crate::{BlockCoder, CodecError, CodestreamDecoder, Format, Limits, MemoryNeeds};
+use crate::{CodecError, Format, Limits, MemoryNeeds};
 use equalize::{Depth, Layout, Pixel};
 
 /// The most tiles (T.800, A.4.2).

@@ -1,7 +1,8 @@
 //! Stands in for JPEG 2000 in a build without it: files, and frames of DICOM, are refused.
 
+use crate::coding::codestream::{Codestream, CodestreamDecoder};
 use crate::picture::decode::Decode;
-use crate::{CodecError, Codestream, CodestreamDecoder, Format, Limits, Size};
+use crate::{CodecError, Format, Limits, Size};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Jpeg2000, feature: "jpeg2000" };
 

@@ -1,12 +1,8 @@
 //! The error of a file that is too long, with all limits that its picture is known to exceed.
 
 use std::fs::File;
-use std::io::BufReader;
 
-use crate::formats::{gif, png};
-use crate::io::budget::SMALL_CHANGE;
 use crate::io::input;
-use crate::io::output::FileAt;
 use crate::parts::opening::Header;
 use crate::picture::decode::Decode;
 use crate::{CodecError, Format, Limits, MemoryNeeds, Target};
@@ -49,9 +45,8 @@ fn limits_of_head(
     target: &Target,
 ) -> Option<Outcome> {
     let mut ended = format.ended(head)?;
-    // A JPEG's coders take as much as its file, of which they have only the head here, and as much
-    // again if a device may decode it too.
-    let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
+    // Of what coders take of the file, they have only the head here.
+    let unseen = format.file_copies() * length;
     let source = format.open_whole(&mut ended, limits, target).ok()?;
     limits_of(format, source, length, unseen, limits, target)
 }
@@ -67,20 +62,11 @@ fn limits_of_frames(
 ) -> Option<Outcome> {
     input::check_length(length, limits).ok()?;
     // The longest frame is no longer than the file, and the metadata of a GIF are a part of it.
-    let unseen = length;
-    match format {
-        Format::Gif => {
-            let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
-            let source = gif::Source::survey(all, head).ok()?;
-            limits_of(format, Box::new(source), length, unseen, limits, target)
-        }
-        Format::Png => {
-            let all = png::without_data(file, length).ok()??;
-            let source = png::Source::open(&all).ok()?;
-            limits_of(format, Box::new(source), length, unseen, limits, target)
-        }
-        _ => None,
-    }
+    let (unseen, mut found) = (length, None);
+    format.survey(file, head, length, &mut |source| {
+        found = limits_of(format, source, length, unseen, limits, target);
+    });
+    found
 }
 
 /// Returns the limits and needs of a picture, with `unseen` bytes more than its head shows.

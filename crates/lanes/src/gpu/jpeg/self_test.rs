@@ -2,7 +2,8 @@
 
 use crate::lane::{EngineError, JpegLane, Recoded, Recoding};
 use crate::order::Order;
-use codec::{CompressedJpeg, JpegQuality};
+use codec::JpegQuality;
+use codec::coders::CompressedJpeg;
 use equalize::{Colour, Depth, Layout, Method, Operation, Pixel};
 
 /// A file to be equalized globally.

@@ -12,7 +12,8 @@ use crate::gpu::driver::{Event, Stream};
 use crate::lane::{JpegLane, Lane, Recoded, Recoding};
 use crate::order::Order;
 use codec::baseline::BaselinePicture;
-use codec::{CompressedJpeg, Cores, Decoded, JpegQuality, Limits, Target};
+use codec::coders::CompressedJpeg;
+use codec::{Cores, Decoded, JpegQuality, Limits, Target};
 use equalize::{ByteOrders, Clahe, ClipLimit, Colour, Method, Operation, Pixel, Strength, Stretch, Tiles};
 
 /// Pseudo-random numbers (xorshift), the same each time.

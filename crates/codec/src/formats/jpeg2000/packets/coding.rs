@@ -2,7 +2,7 @@
 
 use super::super::{SOC_SIZ, SOT, SizSegment};
 use super::word;
-use crate::BlockCoder;
+use crate::coding::codestream::BlockCoder;
 
 const CAP: u16 = 0xff50;
 const COD: u16 = 0xff52;

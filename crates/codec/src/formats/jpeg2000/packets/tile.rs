@@ -2,7 +2,7 @@
 
 use super::bits::{Bits, TagTree};
 use super::coding::{Coding, Order};
-use crate::BlockCoder;
+use crate::coding::codestream::BlockCoder;
 
 /// Numbers of places between two lines of a grid, across and down: the first, and the end.
 type Span = [[u64; 2]; 2];
