@@ -17,9 +17,6 @@ constexpr u32 THREADS = 256;
 constexpr u32 STRIDE = 32;
 constexpr u32 MARKS = PIECE / STRIDE - 1;
 
-// How often the pieces of a block of threads are walked again at most.
-constexpr u32 ROUNDS = 24;
-
 // A piece: its interval, and its place in the data.
 struct Piece {
     u32 interval, start, end;
@@ -155,7 +152,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_synchronize(const Pic
         if (go) start = picture.ends[first - 1];
     }
     load_steps(picture, steps);
-    for (u32 i = 0;; ++i) {
+    // At most as often as there are threads: each time, one more piece from the first on is right.
+    for (;;) {
         if (go) {
             Walk walk(picture.data, picture.intervals[piece.interval].end, picture.codes, steps, Place::unpacked(start));
             walked = walk_piece(walk, piece, marks + threadIdx.x, again, walked);
@@ -165,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_synchronize(const Pic
         __syncthreads();
         if (exists && threadIdx.x > 0 && !piece.is_first) start = ends[threadIdx.x - 1];
         go = start != walked_from;
-        if (!__syncthreads_or(go) || i == ROUNDS) break;
+        if (!__syncthreads_or(go)) break;
     }
     if (exists) picture.starts[number] = walked_from, picture.ends[number] = walked.end, picture.counts[number] = walked.blocks;
 }
