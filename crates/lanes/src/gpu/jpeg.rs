@@ -4,7 +4,7 @@
 //! shares its launches and its waits.
 //!
 //! The coder takes only files that the CPU's own reader takes, and not all of these: walks along
-//! the data of an empty page, for example, do not synchronize.
+//! the data of a large even page may not synchronize in the launches that they have.
 #![allow(unsafe_code)]
 
 mod coefficients;

@@ -13,7 +13,7 @@ use crate::lane::{JpegLane, Lane, Recoded, Recoding};
 use crate::order::Order;
 use codec::baseline::BaselinePicture;
 use codec::coders::CompressedJpeg;
-use codec::{Cores, Decoded, JpegQuality, Limits, Target};
+use codec::{Cores, Decoded, Format, JpegQuality, Limits, Target};
 use equalize::{ByteOrders, Clahe, ClipLimit, Colour, Method, Operation, Pixel, Strength, Stretch, Tiles};
 
 /// Pseudo-random numbers (xorshift), the same each time.
@@ -154,6 +154,37 @@ fn coefficients_are_those_of_the_codec() {
     }
     println!("{count:?}");
     assert!(count.both > 10 && count.unclear <= count.both / 20, "{count:?}");
+}
+
+/// Returns the JPEG of a page of one colour with a few lines, on which all blocks are alike.
+fn even_page() -> Vec<u8> {
+    const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
+    const SIDE: usize = 2048;
+    let target = Target { format: Some(Format::Jpeg), ..Target::AS_STORED };
+    let mut from = tempfile::tempfile().unwrap();
+    write!(from, "P6 {SIDE} {SIDE} 255 ").unwrap();
+    for y in 0..SIDE {
+        let colour = if y % 256 == 0 { [40, 40, 60] } else { [250, 248, 240] };
+        from.write_all(&colour.repeat(SIDE)).unwrap();
+    }
+    from.rewind().unwrap();
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut from, &mut buffer, &LIMITS, &target).unwrap();
+    let (mut slot, workspace) = (vec![0; opened.slot_bytes()], vec![0; opened.workspace().bytes as usize]);
+    let decoded = opened.decode(&mut slot, workspace, &Cores::new(0)).unwrap();
+    let mut to = tempfile::tempfile().unwrap();
+    codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &Cores::new(0), &mut to).unwrap();
+    content(to)
+}
+
+#[test]
+fn data_of_blocks_that_are_all_alike_synchronize() {
+    let Some(mut device) = Device::open_or_skip() else { return };
+    let mut count = Count::default();
+    let page = even_page();
+    assert!(page.len() > 24 << 8, "the page has too few pieces");
+    compare(&mut device, &[("even".into(), page)], &mut count);
+    assert!(count.both == 1, "{count:?}");
 }
 
 /// Changes a few bytes, mostly of the entropy-coded data.
