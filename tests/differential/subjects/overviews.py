@@ -151,7 +151,22 @@ def check_cog(place, name, picture, none, how):
         check_levels(what, [np.moveaxis(file.read(), 0, -1).squeeze() for file in opened], none)
 
 
+def check_masked(place):
+    """Checks that a picture in tiles, with its directory first and its mask's last, stays a valid COG with the same mask."""
+    about = dict(count=1, height=SIZE[0], width=SIZE[1], dtype=DEEP.dtype, tiled=True, blockxsize=128, blockysize=128, compress="deflate")
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(place / "a.tif", "w", driver="GTiff", **about) as file:
+        file.write(DEEP[None])
+        file.write_mask(HOLES > 0)
+    check(cog_validate(place / "a.tif")[0], "masked: the input")
+    for way, output in ways(place / "a.tif", DEEP):
+        is_valid, errors, _ = cog_validate(output)
+        check(is_valid, f"masked, {way}: {errors}")
+        with rasterio.open(output) as file:
+            same(file.dataset_mask() > 0, HOLES > 0, f"masked, {way}: mask")
+
+
 def check_all(place):
+    check_masked(own(place))
     for name, pages, sizes, how in TIFFS:
         check_tiff(own(place), name, pages, sizes, **how)
     check_slide(own(place))

@@ -118,8 +118,10 @@ impl Pyramid {
         misfits.masks = masks.is_none();
         let (masks, order) = (masks.unwrap_or_default(), order.clone());
         let mut all = Self { overviews, masks, order, are_labels: header.is_of_labels(), room: None };
-        let last = all.order.iter().copied().fold(place, u64::max);
-        let is_first = all.order.iter().all(|&other| other > place) && last < first_pixels(directory);
+        // Masks do not count: GDAL appends them to a picture that is in order.
+        let versions = || all.overviews.iter().map(|overview| overview.place);
+        let last = versions().fold(place, u64::max);
+        let is_first = versions().all(|other| other > place) && last < first_pixels(directory);
         all.room = (is_first && header.tile_to_keep().is_some()).then(|| all.room_for(directory, header));
         Ok((all, misfits))
     }
