@@ -10,12 +10,12 @@ import model  # noqa: E402
 from picture import Picture  # noqa: E402
 
 
-def equalized(picture, together, inverted=False, spread=False, limits=None, absent=None):
+def equalized(picture, together, inverted=False, spread=False, limits=None, absent=None, hidden=False):
     """The picture with its frames equalized each by itself, or together. Samples that are no levels, and those to be spread (over what there is, or between
     limits), become levels and samples again; `inverted` ones have white as 0. `absent` are the least and the greatest
-    value of samples that are none."""
+    value of samples that are none; `hidden` ones, by a mask, do not count and keep their levels."""
     frames = [np.concatenate(picture.frames)] if together else picture.frames
-    done = [of_frame(frame, picture, inverted, spread, limits, absent) for frame in frames]
+    done = [of_frame(frame, picture, inverted, spread, limits, absent, hidden) for frame in frames]
     return Picture(np.split(done[0], len(picture.frames)) if together else done, picture.colours, picture.alpha)
 
 
@@ -34,7 +34,7 @@ def each(array, axes, apart, function):
     return out
 
 
-def of_frame(frame, picture, inverted=False, spread=False, limits=None, absent=None, rule=model.table_equalize):
+def of_frame(frame, picture, inverted=False, spread=False, limits=None, absent=None, hidden=False, rule=model.table_equalize):
     colours = frame[..., : picture.colours]
     seen = frame[..., picture.colours] != 0 if picture.alpha else np.ones(frame.shape[:2], bool)
     finite = np.isfinite(colours).all(-1)
@@ -43,12 +43,12 @@ def of_frame(frame, picture, inverted=False, spread=False, limits=None, absent=N
         none = is_absent(colours, absent)
         gap = none.all(-1) if is_levels else none.any(-1)
         finite &= ~gap
-    seen &= finite
+    seen &= finite & np.logical_not(hidden)
     if not seen.any():
         return frame
     levels, back = as_levels(colours, finite, is_levels, spread, limits)
     out = frame.copy()
-    done = through(levels, seen, inverted, rule)
+    done = np.where(np.expand_dims(hidden, -1), levels, through(levels, seen, inverted, rule))
     if absent is not None:
         done = avoid(done, finite, absent, back, every=is_levels)
     out[..., : picture.colours] = np.where(finite[..., None], back(done), colours)

@@ -55,6 +55,10 @@ def spread_over_bytes(samples, most):
 
 def difference(one, other, tolerance=0):
     """What differs between two pictures, in words; None if nothing does."""
+    # Samples are equal in less time than it takes to show them.
+    types = [(picture.colours, picture.alpha, [frame.dtype for frame in picture.frames]) for picture in (one, other)]
+    if types[0] == types[1] and all(map(np.array_equal, one.frames, other.frames)):
+        return None
     one, other = one.shown, other.shown
     if len(one) != len(other):
         return f'{len(one)} and {len(other)} frames'

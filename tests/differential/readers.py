@@ -21,6 +21,9 @@ from picture import Picture, spread_over_bytes, to_whole_bytes
 warnings.simplefilter('ignore')
 logging.disable()
 Image.MAX_IMAGE_PIXELS = None
+# Decoders are loaded when first used: here for all processes, or else in each, which takes longer than a small file.
+Image.init()
+[getattr(imagecodecs, name) for name in dir(imagecodecs)]
 MAGICK = shutil.which('magick') or shutil.which('convert')
 
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Compares histeqd with independent readers and with the definition: tests/differential/run.sh [ARGUMENTS OF run.py]
-# Needs Python 3.11 or newer with venv, and target/release/histeqd or --histeqd PROGRAM; the readers come from PyPI. ImageMagick and ffmpeg are
-# asked too where they are installed.
+# Needs Python 3.11 or newer with venv, and target/release/histeqd or --histeqd PROGRAM; readers come from PyPI, ImageMagick and ffmpeg if installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 environment=$here/../../target/tools/differential

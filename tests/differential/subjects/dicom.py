@@ -96,7 +96,7 @@ def compare(path, out):
     check("StudyInstanceUID" not in source or derived.StudyInstanceUID == source.StudyInstanceUID, f"{path}: its study")
     if source.file_meta.TransferSyntaxUID in NOT_COMPARED:
         return
-    for what, finding, words in net.check((common.HISTEQD, str(path)))[1]:
+    for _, what, finding, words in net.check(common.HISTEQD, [str(path)]):
         excused = finding == "DIFFERS" and (path.name, what) in KNOWN
         check(finding in ("AGREES", "ALONE") or excused, f"{path}: {what} {finding}: {words}")
         if finding == "ALONE":
