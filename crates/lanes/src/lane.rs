@@ -207,7 +207,7 @@ pub trait JpegLane {
 pub trait CodestreamLane {
     /// Decodes the codestream at the start of a slot and replaces it with its samples.
     ///
-    /// It does so as [`codec::coders::CodestreamDecoder::decode`] does, and returns once samples can
+    /// It does so as [`codec::coders::CodestreamDecoder::decode`] does, and returns once they may
     /// be read. The slot has [`Codestream::slot_bytes`].
     ///
     /// # Errors
