@@ -24,7 +24,7 @@ const HALF: i32 = 1 << (BITS - 1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sampled {
     size: PlaneSize,
-    /// Those of a sample of the second and of the third plane.
+    /// The pixels that a sample of the second plane, and of the third, covers.
     covers: [Cover; 2],
 }
 

@@ -11,8 +11,7 @@ use crate::formats::jpeg::libjpeg::QuantTable;
 
 /// Returns the samples of two blocks, row by row.
 ///
-/// `divisors` are in zigzag order. If
-/// `excess` is found, the samples are arbitrary.
+/// `divisors` are in zigzag order. If `excess` is found, the samples are arbitrary.
 #[inline(always)]
 pub(in crate::formats::jpeg::coding) fn inverse(
     blocks: [Levels<'_>; 2],
