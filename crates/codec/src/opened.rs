@@ -80,7 +80,7 @@ impl<'a> Opened<'a> {
         self.written.frame(self.frames() as u32)
     }
 
-    /// Returns the bytes of the samples in a [`PageWriter`](super::PageWriter)'s file, if known.
+    /// Returns the bytes of the samples in a [`PageWriter`](pages::PageWriter)'s file, if known.
     pub fn stored_page_bytes(&self) -> Option<u64> {
         self.source.stored_bytes(&self.written, self.restored().is_some())
     }
@@ -199,7 +199,8 @@ impl<'a> Opened<'a> {
         Self { decoder: Some(decoder), ..self }
     }
 
-    /// Returns whether it has enough streams of deflate for a [`StreamCoder`](super::StreamCoder).
+    /// Returns whether it has enough streams of deflate for a
+    /// [`StreamCoder`](crate::coders::StreamCoder).
     pub fn may_be_inflated(&self) -> bool {
         self.facts.may_be_inflated
     }
