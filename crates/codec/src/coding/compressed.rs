@@ -19,9 +19,14 @@ pub struct CompressedJpeg {
 impl CompressedJpeg {
     /// Returns the bytes of its slot: room for the file, and for nearly every output.
     ///
-    /// (More contrast takes more bits. A picture with an output that does not fit is left to the
-    /// CPU.)
+    /// More contrast takes more bits, and so may another quality. A picture with an output that
+    /// does not fit is left to the CPU: at quality 90, grain of quality 80 takes up to 4.5 times
+    /// the bits of the file once its contrast is enhanced.
     pub const fn slot_bytes(&self) -> u64 {
-        2 * self.bytes + self.layout.pixels() / 8 + (64 << 10)
+        let pixels_of_byte = match self.quality {
+            JpegQuality::Keep => 8,
+            JpegQuality::Value(_) => 4,
+        };
+        2 * self.bytes + self.layout.pixels() / pixels_of_byte + (64 << 10)
     }
 }
