@@ -7,6 +7,7 @@ import logging
 import shutil
 import subprocess
 import warnings
+from functools import partial
 
 import imagecodecs
 import netpbmfile
@@ -14,7 +15,7 @@ import numpy as np
 import pydicom
 import tifffile
 from PIL import Image, ImageSequence
-from pydicom.uid import ExplicitVRBigEndian, ImplicitVRLittleEndian
+from pydicom.uid import ExplicitVRBigEndian, ImplicitVRLittleEndian, RLELossless
 
 from picture import Picture, spread_over_bytes, to_whole_bytes
 
@@ -24,6 +25,7 @@ Image.MAX_IMAGE_PIXELS = None
 # Decoders are loaded when first used: here for all processes, or else in each, which takes longer than a small file.
 Image.init()
 [getattr(imagecodecs, name) for name in dir(imagecodecs)]
+DICOM_DECODERS = 'pillow', 'pylibjpeg', 'pyjpegls', 'gdcm'
 MAGICK = shutil.which('magick') or shutil.which('convert')
 
 
@@ -188,9 +190,14 @@ def dataset(path, **how):
     return data
 
 
-def with_pydicom(path):
-    """The stored values, or their colours, which are of 8 bits where the lower bytes of a palette are 0."""
+def with_pydicom(path, decoder=None):
+    """The stored values, or their colours, which are of 8 bits where the lower bytes of a palette are 0. Codestreams are for one of its decoders."""
     data = dataset(path)
+    syntax = data.file_meta.TransferSyntaxUID
+    if (syntax.is_encapsulated and syntax != RLELossless) != bool(decoder):
+        return None
+    if decoder:
+        data.pixel_array_options(decoding_plugin=decoder)
     samples = data.pixel_array
     if data.PhotometricInterpretation == 'PALETTE COLOR':
         tables = [f'{colour}PaletteColorLookupTableData' for colour in ('Red', 'Green', 'Blue')]
@@ -244,13 +251,14 @@ def with_ffmpeg(path):
 
 # The readers of each format; programs only where they are installed.
 READERS = {'Pillow': with_pillow, 'tifffile': with_tifffile, 'imagecodecs': with_imagecodecs, 'pydicom': with_pydicom, 'netpbmfile': with_netpbmfile}
+READERS |= {decoder: partial(with_pydicom, decoder=decoder) for decoder in DICOM_DECODERS}
 if MAGICK:
     READERS['ImageMagick'] = with_magick
 if shutil.which('ffmpeg'):
     READERS['ffmpeg'] = with_ffmpeg
 OF_FORMAT = {'png': ['Pillow', 'imagecodecs', 'ImageMagick', 'ffmpeg'], 'jpeg': ['Pillow', 'imagecodecs', 'ImageMagick'],
              'tiff': ['tifffile', 'Pillow', 'ImageMagick'], 'gif': ['Pillow', 'ImageMagick', 'ffmpeg'], 'bmp': ['Pillow', 'imagecodecs', 'ImageMagick'],
-             'webp': ['Pillow', 'imagecodecs'], 'jxl': ['imagecodecs'], 'jp2': ['imagecodecs', 'Pillow'], 'dicom': ['pydicom'],
+             'webp': ['Pillow', 'imagecodecs'], 'jxl': ['imagecodecs'], 'jp2': ['imagecodecs', 'Pillow'], 'dicom': ['pydicom', *DICOM_DECODERS],
              'pnm': ['netpbmfile', 'Pillow', 'ImageMagick'], 'pfm': ['netpbmfile']}
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares histeqd with independent readers and with the definition of the global method, over every file of some folders.
 
-Every picture is written with `--strength 0` and compared with what tifffile, imagecodecs, pydicom, netpbmfile, Pillow and ImageMagick (if it is
-installed) read of the input: that is decoding and encoding. Then it is equalized and compared with the definition, applied to those samples.
-JPEGs are written as PNG, so that nothing is lost; other files in their own format. TIFFs are equalized again with little memory, in bands. Masks of
-TIFFs and valid cloud-optimized GeoTIFFs have to stay so as GDAL (rasterio, rio-cogeo) sees them, and sidecars beside any file have to be copied.
+Every picture is written with `--strength 0` and compared with what tifffile, imagecodecs, pydicom (with Pillow, pylibjpeg, CharLS and GDCM),
+netpbmfile, Pillow and ImageMagick (if it is installed) read of the input: that is decoding and encoding. Then it is equalized and compared with the
+definition, applied to those samples. JPEGs are written as PNG, so that nothing is lost; other files in their own format. TIFFs are equalized again
+with little memory, in bands. Masks of TIFFs and valid cloud-optimized GeoTIFFs have to stay so as GDAL (rasterio, rio-cogeo) sees them, and sidecars
+beside any file have to be copied.
 
 A line a finding: DIFFERS (a fault, exit 1), DISAGREE (the readers do not agree among themselves; histeqd is with some of them or with none), and with
 --verbose also REFUSED (with the reason) and ALONE (no reader took it). known.tsv has what differs for a reason: name, what, reason.

@@ -6,7 +6,7 @@ and else by the definition; nothing says any more that values have a unit. --win
 series are in the order of their places. `checks.py dicom --table` writes fates.tsv anew.
 
 needs: apt-get install dicom3tools dcmtk
-       pip install --requirement requirements.txt pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
+       pip install --requirement requirements.txt
 """
 
 import glob
