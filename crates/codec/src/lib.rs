@@ -107,7 +107,7 @@ pub mod multiscales {
     pub use crate::opened::open_image;
 }
 
-/// Pages of a file, or bands of a picture: what they are, and how they are opened and written.
+/// Pages of a file, or bands of a picture, with their readers and writers.
 pub mod pages {
     pub use crate::opened::open_page;
     pub use crate::opened::pages::{PageRef, PageWriter, Pages};

@@ -56,7 +56,7 @@ pub(crate) struct Source<'a> {
     largest: u64,
 }
 
-/// Passes on the source of an animation by all of its frames, of which only the head is in memory.
+/// Passes on the source of an animation by its frames in the file; only the head is in memory.
 pub(super) fn survey(file: &File, head: &[u8], _: u64, take: &mut dyn FnMut(Box<dyn Decode + '_>)) {
     let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
     if let Ok(source) = Source::survey(all, head) {

@@ -93,12 +93,10 @@ struct Row {
     ended: fn(&[u8]) -> Option<Vec<u8>>,
     /// Passes on the source of an animation, without the data of its frames, if it can be opened.
     survey: Survey,
-    /// How often coders take the bytes of a file: once, and again if a device may decode it too.
+    /// Copies of a file that its coders take, and that the needs by its head do not count.
     file_copies: u64,
     /// The contents of a file that no page can have alone, and the remedy.
     only_of_all_pages: Option<[&'static str; 2]>,
-    /// Whether an image is a folder, whose parts are of no other format.
-    is_folder: bool,
     /// Returns the place of a picture in a series, as a slice.
     slice_of: ReadSlice,
     /// Returns the writer that makes pictures of bands.
@@ -168,7 +166,6 @@ const PLAIN: Row = Row {
     survey: |_, _, _, _| {},
     file_copies: 0,
     only_of_all_pages: None,
-    is_folder: false,
     slice_of: |_, _, _| Ok(None),
     sink_of_bands: no_bands,
     encode: never,
@@ -412,7 +409,6 @@ static ZARR: Row = Row {
     has_pages: true,
     has_deep_samples: true,
     restores: |_| true,
-    is_folder: true,
     ..PLAIN
 };
 
@@ -579,7 +575,7 @@ impl Format {
         row(self).states_top
     }
 
-    /// Returns how often coders take the bytes of a file.
+    /// Returns the copies of a file that coders take, and that the needs by its head do not count.
     pub(crate) const fn file_copies(self) -> u64 {
         row(self).file_copies
     }
@@ -589,9 +585,9 @@ impl Format {
         row(self).only_of_all_pages
     }
 
-    /// Returns whether an image is a folder, whose parts are of no other format.
-    pub(crate) const fn is_folder(self) -> bool {
-        row(self).is_folder
+    /// Returns whether an image is a folder.
+    pub(crate) fn is_folder(self) -> bool {
+        self == Self::OF_FOLDERS
     }
 
     /// Passes on the source of an animation, without the data of its frames, if it can be opened.

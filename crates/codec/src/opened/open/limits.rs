@@ -45,7 +45,7 @@ fn limits_of_head(
     target: &Target,
 ) -> Option<Outcome> {
     let mut ended = format.ended(head)?;
-    // Of what coders take of the file, they have only the head here.
+    // Copies of the file that a source of its head does not count.
     let unseen = format.file_copies() * length;
     let source = format.open_whole(&mut ended, limits, target).ok()?;
     limits_of(format, source, length, unseen, limits, target)

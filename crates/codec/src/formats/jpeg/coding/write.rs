@@ -92,7 +92,7 @@ fn write_progressive(
     Some(())
 }
 
-/// A scan whose symbols are counted.
+/// The counts of the symbols of a scan.
 struct Counting<'c> {
     symbols: ScanSymbols,
     counter: &'c mut Counter,
